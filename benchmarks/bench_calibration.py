@@ -78,7 +78,7 @@ def conference(accept: int | Threshold, papers: int = 10_000) -> Row:
     )
     rule = "a line" if isinstance(accept, Threshold) else f"exactly {accept:,}"
     name = f"conference of {papers:,} papers, 5 reviewers a cluster, {rule}"
-    return Row(name, took, None, "s", "secure lane, all groups")
+    return Row(name, took, None, "s", "secure randomness, all groups")
 
 
 def _seconds(function: Callable[[], object]) -> float:

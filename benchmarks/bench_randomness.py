@@ -1,4 +1,4 @@
-"""The secure lane: randomized response and Laplace noise, in values a second."""
+"""Secure randomness: randomized response and Laplace noise, in values a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rankings room at scale: sampling, distances, tolerances, and the default test on a stream."""
+"""The rankings module at scale: sampling, distances, tolerances, and the default test on a stream."""
 
 from __future__ import annotations
 

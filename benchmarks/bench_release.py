@@ -1,4 +1,4 @@
-"""The release room at scale: regions, projection and the whole default, in seconds."""
+"""The release module at scale: regions, projection and the whole default, in seconds."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def whole() -> list[Row]:
         seconds = time.perf_counter() - start
         assert result.region.contains(result.means)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        note = f"secure lane, unequal loads, {score.size:,} reviews; process peak {peak:.2f} GB"
+        note = f"secure randomness, unequal loads, {score.size:,} reviews; process peak {peak:.2f} GB"
         rows.append(Row(f"publish, {n:,} reviewers", seconds, None, "s", note))
     return rows
 

@@ -1,4 +1,4 @@
-"""What each room costs as its work grows: ``python -m benchmarks.growth`` measures, and writes docs/pictures/growth.svg.
+"""What each module costs as its work grows: ``python -m benchmarks.growth`` measures, and writes docs/pictures/growth.svg.
 
 Every size is measured in a process of its own, after a small run that compiles what is compiled: seconds of the work alone,
 and the largest memory of the whole process (libraries included, about 200 MB).
@@ -24,9 +24,9 @@ PICTURE = ROOT / "docs" / "pictures" / "growth.svg"
 
 
 def release(size: int) -> Callable[[], object]:
-    """Publish the means of ``size`` reviewers, four reviews each, secure lane."""
+    """Publish the means of ``size`` reviewers, four reviews each, secure randomness."""
     from peerveil.data import Reviews
-    from peerveil.data.simulation import balanced_assignment
+    from peerveil.data.synthetic import balanced_assignment
     from peerveil.release import publish
 
     rng = np.random.default_rng(1)
@@ -36,7 +36,7 @@ def release(size: int) -> Callable[[], object]:
 
 
 def timing(size: int) -> Callable[[], object]:
-    """Post a log of ``size`` events with delays, secure lane."""
+    """Post a log of ``size`` events with delays, secure randomness."""
     from peerveil.papers.timing.streams import wikipedia_like
     from peerveil.timing import FollowUp, post
 
@@ -49,7 +49,7 @@ def calibration(size: int) -> Callable[[], object]:
     from peerveil.calibration import Affine, Conference, Threshold
     from peerveil.core.randomness import Randomness
     from peerveil.data import Reviews
-    from peerveil.data.simulation import balanced_assignment
+    from peerveil.data.synthetic import balanced_assignment
 
     rng = np.random.default_rng(1)
     paper, person = balanced_assignment(np.full(size, 3), max(10, size // 2), rng)
@@ -77,7 +77,7 @@ def truth(size: int) -> Callable[[], object]:
     return lambda: PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.randomized)
 
 
-ROOMS: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ...]]] = {
+MODULES: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ...]]] = {
     "release": (release, "reviewers", (1_000, 10_000, 100_000)),
     "timing": (timing, "events", (10_000, 100_000, 1_000_000)),
     "calibration": (calibration, "papers", (100, 400, 1_600)),
@@ -87,10 +87,10 @@ ROOMS: dict[str, tuple[Callable[[int], Callable[[], object]], str, tuple[int, ..
 _SMALL = {"release": 200, "timing": 2_000, "calibration": 12, "rankings": 1_000, "truth": 5_000}
 
 
-def one(room: str, size: int) -> dict[str, float]:
+def one(module: str, size: int) -> dict[str, float]:
     """Measure one size, here and now."""
-    make = ROOMS[room][0]
-    make(_SMALL[room])()
+    make = MODULES[module][0]
+    make(_SMALL[module])()
     work = make(size)
     began = time.perf_counter()
     work()
@@ -99,29 +99,34 @@ def one(room: str, size: int) -> dict[str, float]:
 
 
 def measure() -> dict[str, list[dict[str, float]]]:
-    """Every room and size, each in a process of its own."""
+    """Every module and size, each in a process of its own."""
     found: dict[str, list[dict[str, float]]] = {}
-    for room, (_, unit, sizes) in ROOMS.items():
+    for module, (_, unit, sizes) in MODULES.items():
         for size in sizes:
-            command = [sys.executable, "-m", "benchmarks.growth", room, str(size)]
+            command = [sys.executable, "-m", "benchmarks.growth", module, str(size)]
             done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
             row = json.loads(done.stdout.splitlines()[-1])
-            found.setdefault(room, []).append(row)
-            print(f"{room:12} {size:>12,} {unit:24} {row['seconds']:9.2f} s {row['megabytes']:8.0f} MB", flush=True)
+            found.setdefault(module, []).append(row)
+            print(f"{module:12} {size:>12,} {unit:24} {row['seconds']:9.2f} s {row['megabytes']:8.0f} MB", flush=True)
     return found
 
 
 def draw(found: dict[str, list[dict[str, Any]]]) -> None:
-    """Seconds and memory against size, a line a room."""
+    """Seconds and memory against size, one line per module."""
     from peerveil.core.files import write_text
     from peerveil.report import COLORS, figure_style, logarithmic, new_axes, svg
 
     axes = new_axes(9, 3.6, columns=2)
     with figure_style():
-        for (room, rows), color in zip(found.items(), COLORS.values(), strict=True):
+        for (module, rows), color in zip(found.items(), COLORS.values(), strict=True):
             sizes = [row["size"] for row in rows]
             axes[0].plot(
-                sizes, [row["seconds"] for row in rows], "o-", ms=4, color=color, label=f"{room} ({ROOMS[room][1]})"
+                sizes,
+                [row["seconds"] for row in rows],
+                "o-",
+                ms=4,
+                color=color,
+                label=f"{module} ({MODULES[module][1]})",
             )
             axes[1].plot(sizes, [row["megabytes"] for row in rows], "o-", ms=4, color=color)
         for ax, label in zip(axes, ("seconds", "megabytes, libraries included"), strict=True):
@@ -130,7 +135,9 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
             ax.set_xlabel("size")
             ax.set_ylabel(label)
         axes[0].legend(fontsize=8)
-        picture = svg(axes[0], "Seconds and memory of the five rooms against the size of their work, both logarithmic")
+        picture = svg(
+            axes[0], "Seconds and memory of the five modules against the size of their work, both logarithmic"
+        )
     write_text(PICTURE, picture.alone("#7a828c", background=None))
 
 

@@ -30,7 +30,7 @@ def main() -> None:
     with figure_style():
         draw_audit(ax, audits)
         picture = svg(ax, "Certified privacy loss of six sound mechanisms and five broken ones, each claiming 1")
-    # an image of its own has no page to take its text color from; this grey reads on white and on black
+    # an image of its own has no page to take its text color from; this gray reads on white and on black
     write_text(PICTURES / "audit.svg", picture.alone("#7a828c", background=None))
 
 

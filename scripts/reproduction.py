@@ -118,9 +118,9 @@ def main() -> None:
         numbers = " | ".join(str(value) for value in counts(data).values())
         out.append(f"| {data['name']} | {cell(data['title'])} | {numbers} | {data.get('seconds', '-')} |\n")
     out.append("| **all** | | " + " | ".join(f"**{value}**" for value in total.values()) + " | |\n")
-    for room, paper in PAPERS.items():
-        out.append(f"\n## {room.capitalize()}\n\n{paper}.\n")
-        out += ["\n" + section(data) for data in made if data["name"].startswith(f"{room}/")]
+    for module, paper in PAPERS.items():
+        out.append(f"\n## {module.capitalize()}\n\n{paper}.\n")
+        out += ["\n" + section(data) for data in made if data["name"].startswith(f"{module}/")]
     write_text(PAGE, "".join(out))
 
 

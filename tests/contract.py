@@ -35,7 +35,7 @@ Attack = Callable[[], tuple[float, float]]
 class Entry:
     """How one mechanism meets the contract.
 
-    ``make(lane)`` uses it; ``honest()`` is its exact check or audit, which must pass; ``broken()`` the same with a planted
+    ``make(lane)`` uses it; ``honest()`` is its exact check or audit, which must pass; ``broken()`` the same with a deliberate
     fault, which must not; ``attack()`` gives how often its adversary was right and how often it may be (slack included).
     What runs on people's own devices has no simulation lane (``has_lanes`` is false): there is nothing to mark.
     """
@@ -135,7 +135,7 @@ def conference() -> calibration.Conference:
 
 
 def guessed(strategy: Any, table: Any = None) -> float:
-    """The best guesser's error, by going through everything that can happen: written anew, without the room's code."""
+    """The best guesser's error, by going through everything that can happen: written anew, without the module's code."""
     table = strategy.table if table is None else table
     columns = list(zip(*strategy.assignments, strict=True)) if strategy.adversary == "paper" else [
         tuple(range(len(strategy.assignments)))

@@ -1,6 +1,6 @@
-"""One contract over everything public: promise, adversary, check, mark, picture, JSON and documentation.
+"""One contract over everything public: guarantee, adversary, check, mark, picture, JSON and documentation.
 
-Mechanisms, results and findings are found through the exports of the five rooms, so that a new public class without these
+Mechanisms, results and findings are found through the exports of the five modules, so that a new public class without these
 fails here. What they are tried with stands in ``tests/contract.py``.
 """
 
@@ -25,13 +25,13 @@ from peerveil.core.result import Pictured
 from peerveil.report import svg
 from peerveil.timing.check import grid_check
 
-ROOMS = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
+MODULES = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
 PAGES = Path(__file__).parents[1] / "docs"
 API = (PAGES / "api.md").read_text(encoding="utf-8")
 
 
 def exported() -> dict[str, Any]:
-    return {f"{room}.{name}": getattr(module, name) for room, module in ROOMS.items() for name in module.__all__}
+    return {f"{own}.{name}": getattr(module, name) for own, module in MODULES.items() for name in module.__all__}
 
 
 def takes_randomness(value: Any) -> bool:
@@ -88,7 +88,7 @@ EVERY = {**MECHANISMS, **MORE}
 
 @cache
 def made(name: str) -> Result:
-    """What a mechanism makes in the secure lane."""
+    """What a mechanism makes with secure randomness."""
     return EVERY[name].make(Randomness.secure())
 
 
@@ -157,18 +157,17 @@ def test_what_it_makes_has_promise_mark_picture_and_json(name: str) -> None:
 
 
 @each
-def test_its_check_passes_and_finds_a_planted_fault(name: str) -> None:
+def test_its_check_passes_and_finds_a_deliberate_fault(name: str) -> None:
     assert EVERY[name].honest()
     assert not EVERY[name].broken()
 
 
 @each
-def test_its_adversary_lives_in_its_room_and_stays_within_the_promise(name: str) -> None:
+def test_its_adversary_lives_in_its_module_and_stays_within_the_promise(name: str) -> None:
     entry = EVERY[name]
-    room = name.split(".")[0]
-    assert entry.adversary.__module__.startswith(f"peerveil.{room}.")
-    module = entry.adversary.__module__
-    pages = [f"automodule:: {module}\n", f"peerveil.{room}.{entry.adversary.__name__}\n"]
+    own, place = name.split(".")[0], entry.adversary.__module__
+    assert place.startswith(f"peerveil.{own}.")
+    pages = [f"automodule:: {place}\n", f"peerveil.{own}.{entry.adversary.__name__}\n"]
     assert sum(page in API for page in pages) == 1  # documented once: with its module, or by its name
     success, most = entry.attack()
     assert 0.5 - contract.SLACK - 0.2 < success <= most
@@ -243,7 +242,7 @@ def test_every_finding_with_a_picture_has_plot_and_json() -> None:
 
 @pytest.mark.parametrize("name", exported())
 def test_it_is_documented(name: str) -> None:
-    room, own = name.split(".")
+    module, own = name.split(".")
     assert inspect.getdoc(exported()[name])
     assert own in API
-    assert re.search(rf"\b{own}\b", str(ROOMS[room].__doc__))
+    assert re.search(rf"\b{own}\b", str(MODULES[module].__doc__))

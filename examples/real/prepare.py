@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.data import Events
-from peerveil.data.simulation import balanced_assignment
+from peerveil.data.synthetic import balanced_assignment
 from peerveil.timing import choose_gap
 
 ROOT = Path(__file__).parents[2]

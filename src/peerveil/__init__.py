@@ -73,9 +73,7 @@ _HOMES: Final = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'peerveil' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name) if name in _HOMES else import_module(f"peerveil.{name}")
-    globals()[name] = value
-    return value
+    return getattr(import_module(_HOMES[name]), name) if name in _HOMES else import_module(f"peerveil.{name}")
 
 
 def __dir__() -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from tests.test_contract import EVERY
+from tests.test_contract import MORE, OTHERS, exported, is_mechanism
 
+from peerveil import web
 from peerveil.audit.claims import AnyClaim, registered, samples_needed
 from peerveil.audit.randomness import response_losses
 from peerveil.cli import audit as _services  # noqa: F401  (adds the claims of the services)
@@ -16,7 +19,12 @@ from peerveil.study.audit import load_claims
 load_claims()
 SOUND, BROKEN = registered(broken=False), registered(broken=True)
 CONFIDENCE = 0.9999999  # one false alarm in ten million runs
-SERVICES = {"gateway.Gateway", "collect.Device"}
+SERVICES = {  # every file of the services that draws, and what stands for it in a claim
+    "gateway/intake.py": "gateway.Gateway",
+    "gateway/publish.py": "gateway.Gateway",
+    "collect/client.py": "collect.Device",
+}
+DRAWS = {"secure", "randomize", "respond", "laplace", "discrete_laplace"}
 FEWER = {
     "truth: answers, labels and abilities, epsilon 1": 1000,
     "collect: a question asked three times, epsilon 1": 60,
@@ -30,9 +38,24 @@ def test_the_registry_is_empty_until_modules_fill_it() -> None:
     assert done.stdout.strip() == "[] []"
 
 
+def drawing_files() -> set[str]:
+    """Files of the services that make secure randomness, or ask something to randomize."""
+    root = Path(web.__file__).parent
+    return {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if path.name != "adversary.py"
+        and any(
+            isinstance(node, ast.Attribute) and node.attr in DRAWS for node in ast.walk(ast.parse(path.read_text()))
+        )
+    }
+
+
 def test_every_mechanism_has_a_claim_and_every_claim_a_mechanism() -> None:
     covered = {name for claim in SOUND for name in claim.covers}
-    assert {name for name in covered if not name.startswith("randomness.")} == set(EVERY) | SERVICES
+    mechanisms = {name for name, value in exported().items() if is_mechanism(value)} - set(OTHERS) | set(MORE)
+    assert drawing_files() == set(SERVICES)
+    assert {name for name in covered if not name.startswith("randomness.")} == mechanisms | set(SERVICES.values())
     assert {"randomness.laplace", "randomness.discrete_laplace", "randomness.respond"} <= covered
     modules = {name.partition(".")[0] for name in covered}
     assert modules == {name.partition(".")[0] for claim in BROKEN for name in claim.covers}

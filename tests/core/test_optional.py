@@ -19,14 +19,8 @@ HEAVY = ("opendp", "scipy", "scipy.stats", "matplotlib", "matplotlib.pyplot", "n
 
 @pytest.fixture
 def without_fastapi(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = metadata.distribution
-
-    def distribution(name: str) -> Any:
-        if name == "fastapi":
-            raise metadata.PackageNotFoundError(name)
-        return real(name)
-
-    monkeypatch.setattr(metadata, "distribution", distribution)
+    real = metadata.distributions
+    monkeypatch.setattr(metadata, "distributions", lambda name: [] if name == "fastapi" else real(name=name))
 
 
 def test_an_extra_is_what_the_package_says() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from peerveil.core.errors import BadInput
 from peerveil.data import Events, Labels, Rankings, Reviews, SyntheticConference, synthetic_conference
-from peerveil.data.simulation import balanced_assignment
+from peerveil.data.synthetic import balanced_assignment
 
 FIVE_MINUTES = 300 * 1_000_000
 

@@ -94,8 +94,8 @@ def test_bad_times_are_named_by_row(times: list[object], row: int) -> None:
 
 
 def test_mixed_python_times_are_refused_by_row() -> None:
-    with pytest.raises(BadInput, match=r"row 2 \(index 1\)"):
-        one([NOON, datetime(2026, 3, 1, 12)])
+    with pytest.raises(BadTable, match=r"row 2 \(index 1\), column time"):
+        Events(actor=[1, 2], thread=[1, 1], time=[NOON, datetime(2026, 3, 1, 12)])
 
 
 @pytest.mark.parametrize("time", [[True], [["x"]], [{"a": 1}], [2**80], ["99999-01-01T00:00:00Z"], [9e25]])

@@ -84,8 +84,8 @@ FAULTS: Final = (
     Fault(
         "a-result-drops-its-mark",
         "core/result.py",
-        '            "mark": self.mark,\n        }',
-        '            "mark": None,\n        }',
+        'str(self.guarantee), "mark": self.mark}',
+        'str(self.guarantee), "mark": None}',
         ("tests/report/test_page.py::test_the_mark_is_on_every_form_of_a_result",),
     ),
     Fault(
@@ -130,9 +130,9 @@ FAULTS: Final = (
     # ---- trust -----------------------------------------------------------------------------------------------------
     Fault(
         "an-account-can-be-overdrawn",
-        "ledger/records.py",
-        "if debit > self.remaining:",
-        "if debit > self.epsilon:",
+        "ledger/refusals.py",
+        "if debit > remaining:",
+        "if debit > spent + remaining:",
         ("tests/ledger/test_ledger_spend.py::test_ten_tenths_exhaust_one_exactly",),
     ),
     Fault(
@@ -193,7 +193,7 @@ FAULTS: Final = (
     ),
     Fault(
         "delays-are-too-short",
-        "timing/mechanisms.py",
+        "timing/delays.py",
         "width = math.ceil(reach / margin)",
         "width = math.ceil(reach / margin * 7 / 10)",
         ("tests/timing/test_delays.py::test_lemma_a1_holds_exactly_and_on_a_grid_and_a_short_delay_fails",),
@@ -258,7 +258,7 @@ FAULTS: Final = (
     Fault(
         "a-withdrawn-token-still-opens",
         "web/common/tokens.py",
-        ' or row["state"] != "good"',
+        ' or row.state != "good"',
         "",
         ("tests/web/common/test_ground.py::test_a_token_is_known_by_its_hash_alone",),
     ),

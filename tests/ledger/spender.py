@@ -24,6 +24,7 @@ from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, BudgetExceeded, DataBound, Ledger, LedgerError
 from peerveil.ledger.records import append, read_account
+from peerveil.ledger.refusals import refuse_overspending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +39,14 @@ SECURE = Randomness.secure()
 
 
 class UnlockedAccount(Account):
-    """The planted fault: look first, lock afterwards."""
+    """Deliberately broken: look first, lock afterwards."""
 
     __slots__ = ()
 
     def _debit(self, debit: Fraction, **fields: Any) -> Entry:
         with self._database.reading() as connection:
-            read_account(connection, self._number).afford(debit)
+            state = read_account(connection, self._number)
+            refuse_overspending(state.name, debit, spent=state.spent, remaining=state.remaining)
         time.sleep(0.01)
         with self._database.writing("spend") as connection:
             state = read_account(connection, self._number, lock=True)

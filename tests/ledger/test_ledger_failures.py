@@ -132,7 +132,7 @@ def test_a_file_that_was_removed_is_not_begun_anew(tmp_path: Path) -> None:
         assert not (tmp_path / "l.db").exists()
 
 
-def test_a_spoilt_row_is_not_spent_from(tmp_path: Path) -> None:
+def test_a_damaged_row_is_not_spent_from(tmp_path: Path) -> None:
     with Ledger.open(tmp_path / "l.db") as ledger:
         account = ledger.account("iclr", epsilon=1)
         raw = sqlite3.connect(tmp_path / "l.db")

@@ -63,7 +63,7 @@ def test_eight_processes_never_overspend_and_lose_nothing(ledger_url: str) -> No
 def test_eight_processes_for_a_long_time(ledger_url: str) -> None:
     told = run_race(ledger_url, budget="300", epsilon="0.1")
     assert problems(ledger_url, "300", "0.1", told) == []
-    # fair enough: nobody is kept waiting for ever while the others spend
+    # fair enough: nobody is kept waiting forever while the others spend
     assert min(one["spent"] for one in told) >= 3000 / EIGHT / 4
 
 

@@ -99,7 +99,7 @@ def test_a_changed_entry_with_a_digest_that_fits(ledger: Ledger) -> None:
 def test_a_changed_form_with_the_same_value(ledger: Ledger) -> None:
     tamper(ledger, f"UPDATE {ENTRIES} SET debit = '2/20' {SECOND}")
     assert not ledger.verify()
-    with pytest.raises(LedgerError, match="entry 2 of account 'iclr' was spoilt"):
+    with pytest.raises(LedgerError, match="entry 2 of account 'iclr' is damaged"):
         ledger.account("iclr").entries()
 
 

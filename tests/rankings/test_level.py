@@ -32,7 +32,7 @@ def statistics(method: str, k: int, m: int) -> np.ndarray[Any, Any]:
         elif method == "rank-norm":
             result[i] = test.statistic(uniform_rows(k, m, i).sum(axis=0))
         else:
-            result[i] = test.statistic(uniform_rows(k, m, i))
+            result[i] = test.from_rows(uniform_rows(k, m, i))
     return result
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness, laplace_scale
-from peerveil.data.simulation import balanced_assignment
+from peerveil.data.synthetic import balanced_assignment
 from peerveil.release import mechanism
 from peerveil.release.adversary import neighbors, publish_claim, swap_attack, swap_odds
 from peerveil.release.mechanism import laplace_sensitivity, swap_sensitivity

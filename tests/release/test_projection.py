@@ -106,7 +106,7 @@ def test_many_reviewers_with_active_boxes(scale: float) -> None:
     t = region.project(r)
     assert region.contains(t)
     assert np.sum((t - conference.true_means) ** 2) < np.sum((r - conference.true_means) ** 2)
-    # optimality, from outside: no feasible point is on the far side of the hyperplane through t towards r
+    # optimality, from outside: no feasible point is on the far side of the hyperplane through t toward r
     for other in (conference.true_means, region.project(np.zeros(3000)), region.project(rng.normal(size=3000))):
         assert float(np.dot(r - t, other - t)) <= 1e-4
 

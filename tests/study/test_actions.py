@@ -173,9 +173,9 @@ def test_a_study_takes_the_declared_keys_and_no_others(kind: type[Action[Any]]) 
     with pytest.raises(BadInput, match="no_such_setting"):
         kind.check({"no_such_setting": 1}, strict=True)
     for parameter in kind.parameters():
-        misspelt = f"{parameter.name}x"
+        misspelled = f"{parameter.name}x"
         with pytest.raises(BadInput, match=parameter.name):
-            kind.check({misspelt: 1}, strict=True)
+            kind.check({misspelled: 1}, strict=True)
 
 
 # ---- reader, schema and forms agree on every value -------------------------------------------------------------------------

@@ -53,9 +53,8 @@ def test_the_best_guess_is_that_of_the_guarantee() -> None:
 
 
 def test_nothing_that_is_kept_back_stays_public() -> None:
-    outcome = Outcome("Correct labels", attack=["none"])
-    outcome.public.answer, outcome.public.findings, outcome.public.results = "9 of 10", ["9 of 10"], {"share": 0.9}
-    outcome.set_guarantee(ONE)
+    outcome = Outcome.guaranteed("Correct labels", ONE, public=OutcomePart("9 of 10", ["9 of 10"], {"share": 0.9}))
+    outcome.attack = ["none"]
     outcome.protect("one answer", ONE)
     outcome.public.table(["share"], [[0.9]])
     outcome.public.csv("labels.csv", pl.DataFrame({"task": [1]}))

@@ -17,9 +17,9 @@ from peerveil import BadInput, Randomness
 from peerveil.data import Events, synthetic_conference
 from peerveil.timing import FollowUp, Queue, Uniform, ZeroInflatedUniform, find_batches, post
 from peerveil.timing import batches as batches_module
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.batches import posterior
 from peerveil.timing.log import find_leaks
-from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.schedule import behind_parents
 
 LOGS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 60)), min_size=1, max_size=25)

@@ -11,10 +11,10 @@ import pytest
 
 from peerveil import BadInput, Randomness
 from peerveil.timing import Exponential, FollowUp, Staircase, Uniform, ZeroInflatedUniform, exact_check
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.check import delay_claim, grid_check, shortened
-from peerveil.timing.delays import Steps
-from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.mechanisms import best_eta
+from peerveil.timing.delays import best_eta
+from peerveil.timing.distributions import Steps
 
 MECHANISMS: list[DelayMechanism] = [
     ZeroInflatedUniform(epsilon="0.5", gap=660, window=300),

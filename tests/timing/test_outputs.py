@@ -24,8 +24,8 @@ from peerveil.timing import (
     post,
 )
 from peerveil.timing.adversary import partial_adoption
+from peerveil.timing.delays import MECHANISMS, WEIGHTED, named_mechanism
 from peerveil.timing.log import find_leaks
-from peerveil.timing.mechanisms import MECHANISMS, WEIGHTED, named_mechanism
 from peerveil.timing.plan import covered, intervals
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from peerveil.timing import (
     optimal_attack,
     post,
 )
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.check import shortened
-from peerveil.timing.mechanism import DelayMechanism
 from peerveil.timing.plan import intervals
 
 LOG = Path(__file__).parent / "data" / "wikipedia_edits_2015_09_12.csv.gz"
@@ -119,7 +119,7 @@ def test_a_whole_batch_costs_what_lemma_a1_gives(mechanism: DelayMechanism) -> N
 
     check = grid_check(mechanism)
     for size in (2, 3, 5, 9):
-        # the first is never moved; by predecessor it keeps its status too
+        # the first is never moved; if only follow-ups count, it keeps its status too
         worst = (0 if mechanism.follow_ups_only else check.still) + (size - 1) * check.shifted
         assert mechanism.batch_cost(size) >= worst - 1e-6
         assert mechanism.batch_cost(size) == pytest.approx(worst, rel=1e-6)  # and no more is claimed than needed
@@ -162,7 +162,7 @@ def test_options_that_would_make_a_false_claim_are_refused() -> None:
         assert error.value.argument == argument
 
 
-# ---- by predecessor against Algorithm 3 --------------------------------------------------------------------------
+# ---- follow-ups against Algorithm 3 ------------------------------------------------------------------------------
 
 
 def crossover(mechanism: DelayMechanism, separation: Any, order: str) -> float:

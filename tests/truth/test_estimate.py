@@ -118,23 +118,22 @@ def test_gold_answers_are_kept_and_teach() -> None:
 @pytest.mark.parametrize("model", ["one-coin", "two-coin", "confusion", "auto"])
 def test_history_is_a_prior(model: str) -> None:
     crowd = simulate_crowd(tasks=60, workers=10, answers=3, epsilon=1, seed=6)
-    past = {w: (1000 * a, 1000 * (1 - a)) for w, a in enumerate(crowd.abilities.tolist())}
-    known = PrivateDawidSkene(epsilon=1, model=model, history={**past, "somebody else": (1.0, 2.0)}).fit(
-        crowd.randomized
-    )
+    past: dict[int | str, tuple[float, float]] = {"somebody else": (1.0, 2.0)}
+    past |= {w: (1000 * a, 1000 * (1 - a)) for w, a in enumerate(crowd.abilities.tolist())}
+    known = PrivateDawidSkene(epsilon=1, model=model, history=past).fit(crowd.randomized)
     assert np.abs(known.abilities - crowd.abilities).max() < 0.1
     for bad in ((1.0,), (-1.0, 2.0), (math.nan, 1.0), "ab"):
         with pytest.raises(BadInput, match="history"):
-            PrivateDawidSkene(epsilon=1, model=model, history={0: bad}).fit(crowd.randomized)  # type: ignore[dict-item]
+            PrivateDawidSkene(epsilon=1, model=model, history={0: bad}).fit(crowd.randomized)  # type: ignore[arg-type]
 
 
 def test_history_of_a_result_carries_over() -> None:
     old = simulate_crowd(tasks=400, workers=12, answers=8, epsilon=2, seed=7)
     estimator = PrivateDawidSkene(epsilon=2, model="one-coin")
     estimator.fit(old.randomized)
-    learnt = estimator.workers_.history()
-    assert all(right >= 0 and wrong >= 0 for right, wrong in learnt.values())
-    sizes = np.array([sum(pair) for pair in learnt.values()])
+    learned = estimator.workers_.history()
+    assert all(right >= 0 and wrong >= 0 for right, wrong in learned.values())
+    sizes = np.array([sum(pair) for pair in learned.values()])
     assert 10 < np.median(sizes) < 270  # what 267 randomized answers are worth, at most themselves
 
 
@@ -306,7 +305,7 @@ def test_frames_of_both_kinds() -> None:
     chances = estimator.fit_predict_proba(pandas)
     assert list(chances.columns) == [0, 1]
     assert estimator.fit_predict_proba(polars).columns == ["task", "0", "1"]
-    assert PrivateMajority(epsilon=3).fit_predict(pandas).size == 40
+    assert len(PrivateMajority(epsilon=3).fit_predict(pandas)) == 40
 
 
 def test_the_result_says_what_protects_it() -> None:

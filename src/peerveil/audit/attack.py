@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from typing import Any
 
 from peerveil.core.guarantee import SIMULATION_MARK, odds_in_words, read_epsilon
@@ -36,8 +35,7 @@ class GuessingAttack:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        values = {field.name: plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        return {**values, "bound": self.bound, "mark": self.mark}
+        return {**plain(self), "bound": self.bound, "mark": self.mark}
 
     @property
     def allowed(self) -> str:

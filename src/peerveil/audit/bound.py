@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerveil.audit.events import choose_event, lower_confidence, upper_confidence
+from peerveil.audit.events import Score, choose_event, lower_confidence, upper_confidence
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number
 
@@ -97,8 +98,10 @@ def lower_bound(
         raise BadInput("event", got=event, want="a function from an array of outputs to booleans or numbers")
     a, b = _same_kind(_sample(sample_a, "sample_a"), _sample(sample_b, "sample_b"))
     rng = np.random.default_rng(_SPLIT_SEED)
-    parts = [_split(part[rng.permutation(part.shape[0])]) for part in (a, b)]
-    (learn_a, select_a, certify_a), (learn_b, select_b, certify_b) = parts
+    # an eighth to learn from, three eighths to choose on, half to certify on
+    (learn_a, select_a, certify_a), (learn_b, select_b, certify_b) = (
+        np.split(part[rng.permutation(len(part))], [len(part) // 8, len(part) // 2]) for part in (a, b)
+    )
     alpha = 1.0 - confidence
     score = None if event is None else _checked(event, learn_a)
     chosen, a_over_b = choose_event((learn_a, learn_b), (select_a, select_b), one_sided=bool(one_sided), score=score)
@@ -106,21 +109,14 @@ def lower_bound(
     counts = tuple((chosen.count(part), part.shape[0]) for part in (likelier, other))
     low = float(lower_confidence(*counts[0], alpha / 2))
     high = float(upper_confidence(*counts[1], alpha / 2))
-    loss = math.log(low / high) if low > 0 else 0.0
     return LowerBound(
-        epsilon=max(0.0, loss),
+        epsilon=max(0.0, math.log(low / high)) if low > 0 else 0.0,
         confidence=confidence,
         event=str(chosen),
         direction="a over b" if a_over_b else "b over a",
         probabilities=(low, high),
         counts=(counts[0], counts[1]),
     )
-
-
-def _split(sample: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """An eighth to learn from, three eighths to choose on, half to certify on."""
-    n = sample.shape[0]
-    return sample[: n // 8], sample[n // 8 : n // 2], sample[n // 2 :]
 
 
 def read_confidence(confidence: float) -> float:
@@ -144,8 +140,9 @@ def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
     if array.dtype.kind in "iuf" or (array.dtype.kind == "b" and array.ndim == 2):
         numbers = array.astype(np.float64)
         if array.ndim == 2 and np.isnan(numbers).any():
-            want = "vectors without NaN, or event= to look at it"
-            raise BadInput(argument, got=Verbatim("vectors with NaN"), want=want)
+            raise BadInput(
+                argument, got=Verbatim("vectors with NaN"), want="vectors without NaN, or event= to look at it"
+            )
         if np.array_equal(numbers.astype(array.dtype), array, equal_nan=array.dtype.kind == "f"):
             return numbers
     # categories; or whole numbers (or long floats) that doubles cannot distinguish
@@ -155,9 +152,8 @@ def _sample(values: ArrayLike, argument: str) -> NDArray[Any]:
 def _same_kind(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Both samples as the same kind of outputs."""
     if a.ndim != b.ndim or a.shape[1:] != b.shape[1:]:
-        raise BadInput(
-            "sample_b", got=Verbatim(f"shape {b.shape}"), want=f"outputs like sample_a's, of shape {a.shape}"
-        )
+        want = f"outputs like sample_a's, of shape {a.shape}"
+        raise BadInput("sample_b", got=Verbatim(f"shape {b.shape}"), want=want)
     if a.dtype.kind != b.dtype.kind:
         kinds = {"f": "numbers", "O": "categories"}
         mixed = {type(value) for part in (a, b) if part.dtype.kind == "O" for value in part.ravel().tolist()}
@@ -169,10 +165,7 @@ def _same_kind(a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[
 
 def _objects(values: Any, argument: str) -> NDArray[Any]:
     """A one-dimensional array of hashable objects."""
-    items = [_hashable(value, argument) for value in values]
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
+    return np.fromiter((_hashable(value, argument) for value in values), dtype=object)
 
 
 def _hashable(value: Any, argument: str) -> Any:
@@ -187,12 +180,10 @@ def _hashable(value: Any, argument: str) -> Any:
     return value
 
 
-def _checked(
-    event: Callable[[NDArray[Any]], ArrayLike], some: NDArray[Any]
-) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
+def _checked(event: Callable[[NDArray[Any]], ArrayLike], some: NDArray[Any]) -> Score:
     """A given event, made sure to be one: a function of each output by itself."""
 
-    def score(outputs: NDArray[Any]) -> NDArray[np.float64]:
+    def score(outputs: NDArray[Any]) -> Floats:
         scores = np.asarray(event(outputs))
         if scores.shape != (outputs.shape[0],) or scores.dtype.kind not in "biuf":
             got = Verbatim(f"a result of {scores.dtype}, shape {scores.shape}")

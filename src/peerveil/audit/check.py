@@ -215,8 +215,4 @@ def _read_pairs(pairs: Iterable[Neighbors | tuple[str, Any, Any]]) -> list[Neigh
 
 def repeated(single: Callable[[Any, Randomness], Any]) -> Mechanism:
     """A mechanism of one output per call, as :func:`check` wants it."""
-
-    def mechanism(value: Any, count: int, randomness: Randomness) -> list[Any]:
-        return [single(value, randomness) for _ in range(count)]
-
-    return mechanism
+    return lambda value, count, randomness: [single(value, randomness) for _ in range(count)]

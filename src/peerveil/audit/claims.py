@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from peerveil.audit.check import AuditResult, GuessingRate, Mechanism, Neighbors, PairResult, check
@@ -105,11 +106,7 @@ def registered(*, broken: bool) -> list[AnyClaim]:
     return [claim for source in _SOURCES for claim in source() if (claim.fault is not None) is broken]
 
 
-def samples_needed(claim: AnyClaim, *, start: int = 100, most: int = 2_000_000, confidence: float = 0.99) -> int | None:
+def samples_needed(claim: AnyClaim, *, start: int = 100, most: int = 2_000_000) -> int | None:
     """The smallest sample (doubling from ``start``) at which an audit refutes a broken mechanism; None beyond ``most``."""
-    samples = start
-    while samples <= most:
-        if not claim.audit(samples, confidence=confidence).passed:
-            return samples
-        samples *= 2
-    return None
+    sizes = takewhile(lambda samples: samples <= most, (start << doublings for doublings in count()))
+    return next((samples for samples in sizes if not claim.audit(samples, confidence=0.99).passed), None)

@@ -12,14 +12,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
-if TYPE_CHECKING:
-    Score = Callable[[NDArray[Any]], NDArray[np.float64]]
+from peerveil.core.arrays import Floats, Ints
+
+Score: TypeAlias = Callable[[NDArray[Any]], Floats]
+"""A number for each output."""
 
 _BINS: Final = 64
 _CAUTION: Final = 1e-5  # each bound that is compared is wrong this rarely
@@ -61,15 +63,13 @@ def choose_event(
     """
     best: tuple[float, Event, bool] | None = None
     for words, function in families(*learn, score=score):
-        a, b = (np.sort(part[~np.isnan(part)]) for part in (function(select[0]), function(select[1])))
-        thresholds = _thresholds(np.concatenate([a, b]))
+        scores = [np.sort(part[~np.isnan(part)]) for part in map(function, select)]
+        thresholds = _thresholds(np.concatenate(scores))
         for at_least in (True, False):
-            count_a, count_b = (
-                (_counts(part, thresholds, at_least), whole.shape[0])
-                for part, whole in zip((a, b), select, strict=True)
-            )
+            hits = [_counts(part, thresholds, at_least) for part in scores]
+            counts = list(zip(hits, map(len, select), strict=True))
             for a_over_b in (True,) if one_sided else (True, False):
-                top, bottom = (count_a, count_b) if a_over_b else (count_b, count_a)
+                top, bottom = counts if a_over_b else counts[::-1]
                 with np.errstate(divide="ignore"):
                     low = np.log(lower_confidence(*top, _CAUTION))
                 value = low - np.log(upper_confidence(*bottom, _CAUTION))
@@ -82,7 +82,7 @@ def choose_event(
     return best[1:]
 
 
-def _thresholds(pooled: NDArray[np.float64]) -> NDArray[np.float64]:
+def _thresholds(pooled: Floats) -> Floats:
     """Distinct scores to try: all if there are few, else evenly spaced in rank, with both tails in full."""
     values = np.unique(pooled)
     if values.size > _MOST_THRESHOLDS:
@@ -93,7 +93,7 @@ def _thresholds(pooled: NDArray[np.float64]) -> NDArray[np.float64]:
     return values
 
 
-def _counts(ordered: NDArray[np.float64], thresholds: NDArray[np.float64], at_least: bool) -> NDArray[np.float64]:
+def _counts(ordered: Floats, thresholds: Floats, at_least: bool) -> Floats:
     if at_least:
         return np.asarray(ordered.size - np.searchsorted(ordered, thresholds, side="left"), dtype=float)
     return np.asarray(np.searchsorted(ordered, thresholds, side="right"), dtype=float)
@@ -125,21 +125,19 @@ def _table_families(a: NDArray[Any], b: NDArray[Any]) -> Iterator[tuple[str, Sco
         yield f"learned log-likelihood ratio of column {j}", partial(_of_column, j, part)
 
 
-def _added(columns: list[Score], x: NDArray[Any]) -> NDArray[np.float64]:
+def _added(columns: list[Score], x: NDArray[Any]) -> Floats:
     return np.asarray(np.sum([part(x[:, j]) for j, part in enumerate(columns)], axis=0))
 
 
-def _of_column(j: int, part: Score, x: NDArray[Any]) -> NDArray[np.float64]:
+def _of_column(j: int, part: Score, x: NDArray[Any]) -> Floats:
     return part(x[:, j])
 
 
 def _rows(table: NDArray[Any]) -> NDArray[Any]:
-    rows = np.empty(table.shape[0], dtype=object)
-    rows[:] = [tuple(row) for row in table.tolist()]
-    return rows
+    return np.fromiter(map(tuple, table.tolist()), dtype=object)
 
 
-def _vector_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator[tuple[str, Score]]:
+def _vector_families(a: Floats, b: Floats) -> Iterator[tuple[str, Score]]:
     scale = a.std(axis=0) + b.std(axis=0) + 1e-300
     shift = np.abs(a.mean(axis=0) - b.mean(axis=0)) / scale
     spread = np.abs(a.std(axis=0) - b.std(axis=0)) / scale
@@ -148,7 +146,8 @@ def _vector_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator
     yield "sum of the output", lambda x: x.sum(axis=1)
     parts = [_binned(_Bins, a[:, j], b[:, j]) for j in range(a.shape[1])]
     yield "sum of the coordinates' learned log-likelihood ratios", partial(_added, parts)
-    direction = _discriminant(a, b)
+    # Fisher's linear discriminant
+    direction = np.linalg.solve(_covariance(a, b), a.mean(axis=0) - b.mean(axis=0))
     yield "learned linear combination", lambda x: x @ direction
     bins = _binned(_Bins, a @ direction, b @ direction)
     yield "learned log-likelihood ratio of a linear combination", lambda x: bins(x @ direction)
@@ -159,7 +158,7 @@ def _vector_families(a: NDArray[np.float64], b: NDArray[np.float64]) -> Iterator
 class _Bins:
     """Numbers into bins: about equally full, with every frequent value a bin of its own, and one bin for NaN."""
 
-    def __init__(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
+    def __init__(self, a: Floats, b: Floats) -> None:
         pooled = np.concatenate([a, b])
         pooled = pooled[~np.isnan(pooled)]
         values, counts = np.unique(pooled, return_counts=True)
@@ -171,7 +170,7 @@ class _Bins:
         quantiles = np.linspace(0, 1, _BINS + 1)[1:-1]
         self.edges = np.unique(np.quantile(pooled, quantiles)) if pooled.size else np.zeros(1)
 
-    def __call__(self, x: NDArray[np.float64]) -> NDArray[np.int64]:
+    def __call__(self, x: Floats) -> Ints:
         place = np.searchsorted(self.edges, x)
         if self.atoms.size:
             at = np.minimum(np.searchsorted(self.atoms, x), self.atoms.size - 1)
@@ -186,7 +185,7 @@ class _Categories:
         frequent = Counter([*a.tolist(), *b.tolist()]).most_common(_MOST_CATEGORIES)
         self.codes = {value: code for code, (value, _) in enumerate(frequent, start=1)}
 
-    def __call__(self, x: NDArray[Any]) -> NDArray[np.int64]:
+    def __call__(self, x: NDArray[Any]) -> Ints:
         return np.array([self.codes.get(value, 0) for value in x.tolist()], dtype=np.int64)
 
 
@@ -200,25 +199,20 @@ def _binned(kind: type[_Bins | _Categories], a: NDArray[Any], b: NDArray[Any]) -
     return lambda x: ratio[np.minimum(bins(x), size - 1)]
 
 
-def _discriminant(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fisher's linear discriminant."""
-    return np.asarray(np.linalg.solve(_covariance(a, b), a.mean(axis=0) - b.mean(axis=0)))
-
-
-def _gaussian(sample: NDArray[np.float64]) -> Score:
+def _gaussian(sample: Floats) -> Score:
     """The log-density of a normal distribution fitted to a sample, up to a constant."""
     center, root = sample.mean(axis=0), np.linalg.cholesky(_covariance(sample))
     return lambda x: -0.5 * np.square(np.linalg.solve(root, (x - center).T)).sum(axis=0)
 
 
-def _covariance(*samples: NDArray[np.float64]) -> NDArray[np.float64]:
+def _covariance(*samples: Floats) -> Floats:
     """The sum of the samples' covariances, with a little ridge."""
     total = np.sum([np.atleast_2d(np.cov(sample, rowvar=False)) for sample in samples], axis=0)
     ridge = 1e-9 * np.trace(total) / total.shape[0] + 1e-300
     return np.asarray(total + ridge * np.eye(total.shape[0]))
 
 
-def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:
+def granularity(outputs: NDArray[Any]) -> Floats:
     """The exponent of the lowest set bit of each output (the smallest over a vector): an event for :func:`lower_bound`.
 
     Noise that is added in floating point leaves the grid of the input's floats visible in the last bits of the output
@@ -238,7 +232,7 @@ def granularity(outputs: NDArray[Any]) -> NDArray[np.float64]:
 # ---- exact confidence bounds for a probability from counts (Clopper and Pearson, 1934) --------------------------------
 
 
-def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """A bound that is above the true probability with probability at most ``alpha``; 0 where nothing was seen.
 
     >>> round(float(lower_confidence(50, 100, 0.025)), 4)
@@ -249,11 +243,10 @@ def lower_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> N
     return np.asarray(np.where(k > 0, inverse, 0.0))
 
 
-def upper_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> NDArray[np.float64]:
+def upper_confidence(successes: ArrayLike, trials: ArrayLike, alpha: float) -> Floats:
     """A bound that is below the true probability with probability at most ``alpha``.
 
     >>> round(float(upper_confidence(0, 100, 0.05)), 4)  # the "rule of three"
     0.0295
     """
-    k, n = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
-    return 1.0 - lower_confidence(n - k, n, alpha)
+    return 1.0 - lower_confidence(np.subtract(trials, successes), trials, alpha)

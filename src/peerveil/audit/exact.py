@@ -46,9 +46,8 @@ class ExactLoss:
         if self.ratio is None:
             return False
         low, high = exp_bounds(exact(epsilon, "epsilon"))
-        if low < self.ratio <= high:  # cannot happen for a rational ratio other than 1, and is refused if it does
-            return self.ratio == 1
-        return self.ratio <= low
+        # no rational ratio but 1 is between the bounds; if another were, it would be refused
+        return self.ratio <= low or self.ratio == 1 <= high
 
     def __str__(self) -> str:
         return f"privacy loss {self.epsilon:.6g} at outcome {self.outcome!r} ({self.direction})"

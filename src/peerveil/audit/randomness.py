@@ -14,6 +14,7 @@ from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.audit.events import granularity
 from peerveil.audit.exact import exact_loss
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response, laplace_scale
 
@@ -22,12 +23,12 @@ _VECTOR = Guarantee.pure_dp(1, unit="one review", neighbors="one review moves tw
 _ANSWER = Guarantee.local_dp(1, unit="one answer", neighbors="any two answers of one person")
 
 
-def _laplace(scale: float, value: float | tuple[float, ...], count: int, randomness: Randomness) -> NDArray[np.float64]:
+def _laplace(scale: float, value: float | tuple[float, ...], count: int, randomness: Randomness) -> Floats:
     shape = (count, *np.shape(value))
     return randomness.laplace(np.broadcast_to(np.asarray(value, dtype=np.float64), shape), scale=scale)
 
 
-def _discrete(value: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
+def _discrete(value: int, count: int, randomness: Randomness) -> Ints:
     return randomness.discrete_laplace(np.full(count, value), scale=_RIGHT)
 
 
@@ -92,16 +93,16 @@ def claims() -> Iterator[Claim]:
     )
 
 
-def _leaks_on_seven(value: int, count: int, randomness: Randomness) -> NDArray[np.float64]:
+def _leaks_on_seven(value: int, count: int, randomness: Randomness) -> Floats:
     return _laplace(0.2 if value == 7 else 1.0, value, count, randomness)
 
 
-def _shared_noise(value: tuple[float, float], count: int, randomness: Randomness) -> NDArray[np.float64]:
+def _shared_noise(value: tuple[float, float], count: int, randomness: Randomness) -> Floats:
     noise = randomness.laplace(np.zeros(count), scale=1.0)
     return np.asarray(np.array(value) + noise[:, None])
 
 
-def _porous(value: float, count: int, randomness: Randomness) -> NDArray[np.float64]:
+def _porous(value: float, count: int, randomness: Randomness) -> Floats:
     u = randomness.uniform((2, count))
     return np.asarray(value + np.where(u[0] < 0.5, -1, 1) * -np.log1p(-u[1]))
 

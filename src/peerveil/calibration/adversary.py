@@ -86,17 +86,12 @@ class MapAdversary:
         return guesses
 
 
-# ---- claims for the audit's registry --------------------------------------------------------------------------------
-
-
 def _correct_guesses(strategy: Strategy, count: int, randomness: Randomness) -> int:
     """Rounds in which the adversary names the assignment (or, review by review, the writer of the first one)."""
     true = randomness.choose(strategy.posterior, count)
-    accepted = [strategy.decide(int(assignment), randomness=randomness).accepted for assignment in true]
-    column = {decision: place for place, decision in enumerate(strategy.decisions)}
-    guesses = MapAdversary(strategy).attack(
-        np.array([column[decision] for decision in accepted]), randomness=randomness
-    )
+    accepted = (strategy.decide(int(assignment), randomness=randomness).accepted for assignment in true)
+    columns = np.array([strategy.decisions.index(decision) for decision in accepted])
+    guesses = MapAdversary(strategy).attack(columns, randomness=randomness)
     secret = true if strategy.adversary == "assignment" else np.array(strategy.assignments)[true, 0]
     return int((guesses[:, 0] == secret).sum())
 

@@ -15,18 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.polynomial import legendre
 from scipy.special import ndtr
 
 from peerveil.calibration.functions import Affine, Monotone, log_prior
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, PeerveilError
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
-
 
 _ORDER: Final = 16
 _NODES, _WEIGHTS = legendre.leggauss(_ORDER)

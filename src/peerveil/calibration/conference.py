@@ -48,9 +48,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import noise_level, quality_prior
 from peerveil.calibration.decision import ChairSheet, ConferenceDecision
-from peerveil.calibration.functions import Reviewer, Uncertain
+from peerveil.calibration.functions import Reviewer, Uncertain, noise_level, quality_prior
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.problem import committees_exchanged
@@ -169,11 +168,10 @@ class Conference:
 
     def _grouped(self) -> list[tuple[Hashable, ...]]:
         """Papers with equally many reviews, in the order of their ids, split evenly."""
-        by_count: dict[int, list[Hashable]] = {}
-        for paper, (committee, _) in self._papers.items():
-            by_count.setdefault(len(committee), []).append(paper)
+        counts = {paper: len(committee) for paper, (committee, _) in self._papers.items()}
         plan = []
-        for count, papers in sorted(by_count.items()):
+        for count in sorted(set(counts.values())):
+            papers = [paper for paper in counts if counts[paper] == count]
             parts = math.ceil(len(papers) / self.group_size)
             plan += [tuple(papers[i * len(papers) // parts : (i + 1) * len(papers) // parts]) for i in range(parts)]
             largest = len(plan[-1])
@@ -195,26 +193,20 @@ class Conference:
     @cached_property
     def linked(self) -> int:
         """How many uncertain reviewers sit in several groups."""
-        seats: Counter[Any] = Counter()
-        for papers in self._plan:
-            seats.update({who for paper in papers for who in self._papers[paper][0]})
+        groups = ({who for paper in papers for who in self._papers[paper][0]} for papers in self._plan)
+        seats = Counter(who for group in groups for who in group)
         return sum(n > 1 and isinstance(self.functions[who], Uncertain) for who, n in seats.items())
 
     @property
     def not_covered(self) -> list[str]:
         """What the guarantee does not cover, where this conference has it, in sentences."""
-        sentences = []
-        if self.alone and self.exchange == "committees":
-            sentences.append(
-                f"Not covered: {self.alone} papers share their number of reviews with no other paper, so that nothing hides "
-                "their reviewers."
-            )
-        if self.linked:
-            sentences.append(
-                f"Not covered: {self.linked} reviewers sit in several groups and their strictness is uncertain, so that the "
-                "scores of one group reveal something about them in another."
-            )
-        return sentences
+        sentences = {
+            f"Not covered: {self.alone} papers share their number of reviews with no other paper, so that nothing hides "
+            "their reviewers.": self.alone and self.exchange == "committees",
+            f"Not covered: {self.linked} reviewers sit in several groups and their strictness is uncertain, so that the "
+            "scores of one group reveal something about them in another.": self.linked,
+        }
+        return [sentence for sentence, applies in sentences.items() if applies]
 
     # ---- what is public -----------------------------------------------------------------------------------------
 
@@ -247,13 +239,11 @@ class Conference:
                 advance(1)
         flat = np.concatenate(expected)
         order = np.argsort(-flat, kind="stable")
-        inside = np.zeros(len(flat), dtype=np.bool_)
-        inside[order[: self.accept]] = True
+        inside = np.isin(np.arange(len(flat)), order[: self.accept])
         last, following = max(self.accept - 1, 0), min(self.accept, len(flat) - 1)
         line = float((flat[order[last]] + flat[order[following]]) / 2)
-        ends = np.cumsum([len(papers) for papers in self._plan])
-        places = [int(part.sum()) for part in np.split(inside, ends[:-1])]
-        return tuple(Threshold(line, places=count if self.exactly else None) for count in places)
+        groups = np.split(inside, np.cumsum([len(papers) for papers in self._plan])[:-1])
+        return tuple(Threshold(line, places=int(group.sum()) if self.exactly else None) for group in groups)
 
     def groups(self, chosen: Sequence[int] | None = None) -> Iterator[PaperGroup]:
         """Every group, or the chosen ones, with its panel; candidates are sorted."""

@@ -26,18 +26,16 @@ class Decision(Result):
 
     def summary(self) -> str:
         """Which papers are accepted, counted from 0."""
-        names = ", ".join(str(paper) for paper in self.accepted) or "none"
-        return f"accepted of {self.papers} papers: {names}"
+        return f"accepted of {self.papers} papers: {', '.join(map(str, self.accepted)) or 'none'}"
 
     def draw(self, ax: Axes) -> None:
         """A bar for every paper: accepted or not."""
-        papers = range(self.papers)
-        chosen = set(self.accepted)
-        colors = [COLORS["good"] if paper in chosen else COLORS["truth"] for paper in papers]
-        ax.bar(list(papers), [1.0 if paper in chosen else 0.25 for paper in papers], color=colors)
-        ax.set_xlabel("paper")
-        ax.set_xticks(list(papers))
-        ax.set_yticks([0.25, 1.0], ["rejected", "accepted"])
+        papers = list(range(self.papers))
+        accepted = np.isin(papers, self.accepted)
+        ax.bar(
+            papers, np.where(accepted, 1.0, 0.25), color=np.where(accepted, COLORS["good"], COLORS["truth"]).tolist()
+        )
+        ax.set(xlabel="paper", xticks=papers, yticks=[0.25, 1.0], yticklabels=["rejected", "accepted"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,8 +93,7 @@ class ConferenceDecision(Result):
         """How many papers are accepted and rejected."""
         accepted = int(self.decisions["accepted"].sum())
         counts = [self.decisions.height - accepted, accepted]
-        bars = ax.barh(["rejected", "accepted"], counts, color=[COLORS["truth"], COLORS["good"]])
-        ax.bar_label(bars, padding=3)
+        ax.bar_label(ax.barh(["rejected", "accepted"], counts, color=[COLORS["truth"], COLORS["good"]]), padding=3)
         ax.set_xlabel("papers")
 
 
@@ -171,14 +168,9 @@ class ChairSheet(Pictured):
         """How wrong the adversary is about each review, from worst protected to best, and what scores alone leave."""
         table = self.reviews.sort("from_scores")
         share = [(place + 0.5) / table.height for place in range(table.height)]
-        ax.plot(
-            share, table["adversary_error"], ".", color=COLORS["private"], markersize=5, label="after the decisions"
-        )
+        ax.plot(share, table["adversary_error"], ".", color=COLORS["private"], ms=5, label="after the decisions")
         # above the points, since the two often agree
-        dashes = (0, (3, 2))
-        ax.plot(
-            share, table["from_scores"], color=COLORS["leak"], linestyle=dashes, linewidth=1.6, label="scores alone"
-        )
+        ax.plot(share, table["from_scores"], color=COLORS["leak"], ls=(0, (3, 2)), lw=1.6, label="scores alone")
         ax.axhline(self.demand, color=COLORS["accent"], linewidth=1.2, label="demanded")
         ax.set(
             xlabel="reviews, sorted by what their scores give away",

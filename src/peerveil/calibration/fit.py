@@ -1,7 +1,7 @@
 """Scale and bias of every reviewer from past conferences, with what is not known of them.
 
 Model: score = a_j theta_i + b_j + noise, theta_i ~ N(0, 1), a_j ~ N(m_a, t_a^2) above 0, b_j ~ N(m_b, t_b^2),
-noise ~ N(0, sigma^2). Reviewers with many past reviews are judged by them, those with few are drawn towards everybody's
+noise ~ N(0, sigma^2). Reviewers with many past reviews are judged by them, those with few are drawn toward everybody's
 mean, those with none have the population's distribution. Nothing is plugged in: the posterior is sampled (Gibbs, with a
 Metropolis step for the population of scales, since these are cut at 0), four chains, and chains that disagree are
 refused. Scores do not change when all qualities move and all biases follow, or all qualities shrink and all scales
@@ -48,24 +48,16 @@ class FitNotConverged(PeerveilError):
 
 @dataclass(frozen=True)
 class MiscalibrationFit(Pictured):
-    """Fitted miscalibration. It names reviewers: for the chair.
-
-    Attributes
-    ----------
-    noise : float
-        Posterior mean of the noise's standard deviation.
-    table : polars.DataFrame
-        One row per reviewer: ``reviewer``, ``reviews``, ``scale``, ``bias`` (posterior means), ``scale_deviation``,
-        ``bias_deviation``.
-    rhat : float
-        The largest ratio of between-chain to within-chain spread over population parameters (1 is perfect).
-    """
+    """Fitted miscalibration. It names reviewers: for the chair."""
 
     operator_only: ClassVar[bool] = True
 
     noise: float
+    """Posterior mean of the noise's standard deviation."""
     table: pl.DataFrame = field(repr=False)
+    """One row per reviewer: reviewer, reviews, scale, bias (posterior means), scale_deviation, bias_deviation."""
     rhat: float
+    """The largest ratio of between-chain to within-chain spread over population parameters (1 is perfect)."""
     noise_draws: Floats = field(repr=False)
     scale_draws: Floats = field(repr=False)
     bias_draws: Floats = field(repr=False)
@@ -240,8 +232,7 @@ def known_reviewers(reviews: Reviews, history: Sequence[Reviews]) -> int:
     known: set[str] = set()
     for past in history:
         if past.fingerprint == reviews.fingerprint:
-            got = Verbatim("the reviews that are to be decided")
-            raise BadInput("history", got=got, want="an earlier conference")
+            raise BadInput("history", got=Verbatim("the reviews that are to be decided"), want="an earlier conference")
         past.require_reviewers("history")
         known |= set(map(str, past.frame["reviewer"].unique().to_list()))
     count = len(known & set(map(str, reviews.frame["reviewer"].unique().to_list())))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from peerveil.calibration.checks import reachable_adversary_error, reachable_conference_error
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import probability
 from peerveil.core.result import Plan
 from peerveil.report.figures import COLORS
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ENOUGH: Final = 0.9
 """A recommendation buys this share of the protection that can be had: the rest usually costs most."""
+_SLACK: Final = 1e-9  # a demand this close to what can be reached is taken as reached: solvers are not more exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,3 +173,28 @@ def _corners(tangents: list[Tangent]) -> list[Tangent]:
         if straight - here[1] > 1e-12:
             corners.append(here)
     return [*corners, tangents[-1]]
+
+
+def one_demand(conference_error: object, adversary_error: object) -> None:
+    """Require exactly one of the two errors."""
+    if (conference_error is None) == (adversary_error is None):
+        got = Verbatim("both" if conference_error is not None else "neither")
+        raise BadInput("conference_error, adversary_error", got=got, want="exactly one of them")
+
+
+def reachable_conference_error(value: object, least: float) -> float:
+    """A conference error that some strategy reaches."""
+    error = probability(value, "conference_error")
+    if error < least - _SLACK:
+        want = f"a number from {least:.6g} to 1 (less is impossible even with full use of the assignment)"
+        raise BadInput("conference_error", got=error, want=want)
+    return error
+
+
+def reachable_adversary_error(value: object, most: float) -> float:
+    """An adversary error that some strategy reaches."""
+    error = probability(value, "adversary_error")
+    if error > most + _SLACK:
+        want = f"a number from 0 to {most:.6g} (the published scores alone already let the adversary guess that well)"
+        raise BadInput("adversary_error", got=error, want=want)
+    return error

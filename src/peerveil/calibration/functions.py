@@ -23,9 +23,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
-from peerveil.calibration.checks import positive
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import number, numbers
+from peerveil.core.exact import LARGEST, number, numbers
 
 _LOG_ROOT_TWO_PI: Final = 0.9189385332046727
 _PROBES: Final = np.linspace(-8.0, 8.0, 161)
@@ -106,8 +105,8 @@ class Monotone:
             raise BadInput("function, inverse, points", got=Verbatim("another combination"), want=want)
         if points is not None:
             cubic = _MonotoneCubic(points)
-            description = f"Monotone(points={cubic.points.tolist()})"
-            self._set(cubic.score, cubic.quality, cubic.slope, tuple(cubic.points[:, 0].tolist()), description)
+            knots, description = tuple(cubic.points[:, 0].tolist()), f"Monotone(points={cubic.points.tolist()})"
+            self._set(cubic.score, cubic.quality, cubic.slope, knots, description)
             return
         for name, part in (("function", function), ("inverse", inverse), ("slope", slope)):
             if part is not None and not callable(part):
@@ -271,8 +270,7 @@ def read_miscalibration(path: str | os.PathLike[str], *, reviewers: Collection[A
     if not Path(name).is_file():
         raise BadInput(name, got=Verbatim("no such file"), want="a table with the columns reviewer, scale and bias")
     frame = pl.read_parquet(name) if name.endswith(".parquet") else pl.read_csv(name)
-    missing = {"reviewer", "scale", "bias"} - set(frame.columns)
-    if missing:
+    if missing := {"reviewer", "scale", "bias"} - set(frame.columns):
         raise BadInput(name, got=frame.columns, want=f"a column {min(missing)}")
     functions: dict[Any, Affine] = {}
     for row, (reviewer, scale, bias) in enumerate(frame.select("reviewer", "scale", "bias").iter_rows(), start=1):
@@ -285,11 +283,30 @@ def read_miscalibration(path: str | os.PathLike[str], *, reviewers: Collection[A
     if reviewers is None:
         return functions
     by_text = {str(reviewer): function for reviewer, function in functions.items()}
-    unknown = sum(str(reviewer) not in by_text for reviewer in reviewers)
-    if unknown:
+    if unknown := sum(str(reviewer) not in by_text for reviewer in reviewers):
         got = Verbatim(f"no row for {unknown} of {len(reviewers)} reviewers")
         raise BadInput("reviewers", got=got, want="a row for every reviewer of the data")
     return {reviewer: by_text[str(reviewer)] for reviewer in reviewers}
+
+
+def positive(argument: str, value: object) -> float:
+    """A finite number above 0."""
+    return number(value, argument, 1 / LARGEST, want="a finite number above 0")
+
+
+def noise_level(value: object) -> float:
+    """A standard deviation of 0 or more."""
+    level = number(value, "noise", 0.0, want="a standard deviation: a finite number, 0 or more")
+    if 0 < level < 1 / LARGEST:
+        raise BadInput("noise", got=value, want="0 (no noise), or a standard deviation of at least 1e-100")
+    return level
+
+
+def quality_prior(prior: object) -> tuple[float, float]:
+    """Mean and standard deviation of papers' qualities."""
+    if not isinstance(prior, tuple | list) or len(prior) != 2:
+        raise BadInput("prior", got=prior, want="the mean and the standard deviation of qualities, such as (0, 1)")
+    return number(prior[0], "prior[0]"), positive("prior[1]", prior[1])
 
 
 def log_prior(quality: Any) -> Any:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations, compress, product
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from peerveil.calibration.beliefs import Belief, NormalBelief, below, on_grid
-from peerveil.calibration.checks import quality_prior
+from peerveil.calibration.functions import quality_prior
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
 
-if TYPE_CHECKING:
-    Sets = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Ints]
+Sets: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Ints]
 
 _BLOCK = 256  # candidates handled at once
 _MOST_DECISIONS = 20_000
@@ -108,8 +107,7 @@ def wrong_sides(beliefs: list[list[Belief]], which: Ints, line: float) -> Floats
     """How wrong rejecting (first) and accepting (second) is, for every candidate and paper."""
     wrong = np.empty((2, *which.shape))
     for paper, known in enumerate(beliefs):
-        below_above = np.array([one.sides(line) for one in known])[which[:, paper]]
-        wrong[:, :, paper] = below_above.T[::-1]
+        wrong[:, :, paper] = np.array([one.sides(line)[::-1] for one in known])[which[:, paper]].T
     return wrong
 
 
@@ -121,8 +119,7 @@ def quota_errors(beliefs: list[list[Belief]], which: Ints, sets: Ints, noise: fl
     if len(beliefs) == 2 and places == 1:  # in closed form
         pairs, index = np.unique(which, axis=0, return_inverse=True)
         return np.array([below(beliefs[0][i], beliefs[1][j]) for i, j in pairs])[index.ravel()]
-    top = _top_probabilities(beliefs, which, places)
-    return np.asarray(1.0 - top[:, sets].sum(axis=2) / places, dtype=np.float64)
+    return np.asarray(1.0 - _top_probabilities(beliefs, which, places)[:, sets].sum(axis=2) / places, dtype=np.float64)
 
 
 def _known_errors(beliefs: list[list[Belief]], which: Ints, sets: Ints) -> Floats:
@@ -154,10 +151,7 @@ def _top_probabilities(beliefs: list[list[Belief]], which: Ints, places: int) ->
         for paper in range(len(beliefs)):
             fewer = np.zeros((places, len(block), cumulative.shape[1]))
             fewer[0] = 1.0
-            for other in range(len(beliefs)):
-                if other == paper:
-                    continue
-                worse = under[:, other]
+            for worse in np.delete(under, paper, axis=1).transpose(1, 0, 2):
                 for better in range(places - 1, 0, -1):
                     fewer[better] = fewer[better] * worse + fewer[better - 1] * (1.0 - worse)
                 fewer[0] *= worse

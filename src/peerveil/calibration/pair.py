@@ -38,9 +38,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
-from peerveil.calibration.checks import noise_level, one_demand, reachable_adversary_error, reachable_conference_error
-from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, Reviewer
+from peerveil.calibration.frontier import Frontier, one_demand, reachable_adversary_error, reachable_conference_error
+from peerveil.calibration.functions import Affine, Reviewer, noise_level
 from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy
 from peerveil.core.arrays import Floats
@@ -211,28 +210,14 @@ def log_odds(s1: Any, s2: Any, a: tuple[Any, Any], b: tuple[Any, Any], sigma: fl
 
 @dataclass(frozen=True, slots=True)
 class PairFrontiers:
-    """One frontier per row.
+    """One frontier per row, from ``start`` to ``end``; these are equal where there is nothing to trade."""
 
-    Attributes
-    ----------
-    start, end : arrays (n, 2)
-        (conference error, adversary error); equal where there is nothing to trade.
-    odds : array (n,)
-        The posterior probability u of assignment 1.
-    price : array (n,)
-        Conference error per unit of adversary error; 0 where there is nothing to trade.
-    cheaper : array (n,)
-        Under which assignment (0 or 1) going against the favorite costs less; -1 where both cost the same.
-    favorite : array (n, 2)
-        The paper (0 or 1) favored under each assignment; -1 for a tie.
-    """
-
-    start: Floats
+    start: Floats  # (n, 2): conference error, adversary error
     end: Floats
-    odds: Floats
-    price: Floats
-    cheaper: NDArray[np.int8]
-    favorite: NDArray[np.int8]
+    odds: Floats  # (n,): the posterior probability u of assignment 1
+    price: Floats  # (n,): conference error per unit of adversary error; 0 where there is nothing to trade
+    cheaper: NDArray[np.int8]  # (n,): under which assignment going against the favorite costs less; -1: the same
+    favorite: NDArray[np.int8]  # (n, 2): the paper (0 or 1) favored under each assignment; -1 for a tie
 
     def __len__(self) -> int:
         return len(self.odds)

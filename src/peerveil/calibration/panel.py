@@ -44,8 +44,13 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from peerveil.calibration.checks import one_demand, reachable_adversary_error, reachable_conference_error
-from peerveil.calibration.frontier import Frontier, traced
+from peerveil.calibration.frontier import (
+    Frontier,
+    one_demand,
+    reachable_adversary_error,
+    reachable_conference_error,
+    traced,
+)
 from peerveil.calibration.problem import DecisionProblem
 from peerveil.calibration.strategy import Strategy, best_decisions, guess_errors
 from peerveil.core.arrays import Floats, Ints
@@ -83,12 +88,12 @@ class Program:
         self.assignments = np.array(problem.assignments, dtype=np.int64)
         self.posterior, self.errors, self.adversary = problem.posterior, problem.errors, problem.adversary
         self.live = np.flatnonzero(self.posterior > _NEGLIGIBLE)
+        self._free = self.errors[self.live].size  # how many of the variables are probabilities of decisions
 
     @cached_property
     def ceilings(self) -> Floats:
         """The adversary's error for every review when the decision is always the same: what the scores leave."""
-        same = np.ones((len(self.posterior), 1))
-        return guess_errors(self.assignments, self.posterior, same, self.adversary)
+        return guess_errors(self.assignments, self.posterior, np.ones((len(self.posterior), 1)), self.adversary)
 
     @cached_property
     def _matrices(self) -> tuple[Floats, sparse.csc_array, sparse.csc_array]:
@@ -107,11 +112,6 @@ class Program:
         rows = sparse.kron(sparse.eye_array(count), np.ones((1, kinds)), format="csc")
         equal = sparse.hstack([rows, sparse.csc_array((count, totals.shape[1]))], format="csc")
         return np.concatenate([(p[:, None] * errors).ravel(), np.zeros(totals.shape[1])]), upper, equal
-
-    @property
-    def _free(self) -> int:
-        """How many of the variables are probabilities of decisions."""
-        return int(self.errors[self.live].size)
 
     def greedy(self) -> Solution:
         """Always the best decision under the true assignment."""
@@ -171,8 +171,7 @@ class Program:
             sparse.hstack([equal, sparse.csc_array((equal.shape[0], 1))], format="csc"),
             np.column_stack([np.zeros(highest.size), highest]),
         )
-        targets = np.minimum(float(answer.x[-1]), self.ceilings) - 1e-10
-        return self._cleaned(np.asarray(answer.x)[:-1], targets, 0.0)
+        return self._cleaned(np.asarray(answer.x)[:-1], np.minimum(float(answer.x[-1]), self.ceilings) - 1e-10, 0.0)
 
     def most_private(self, conference_error: float, end: Solution) -> Solution:
         """The largest common adversary error when the conference errs at most this much.

@@ -62,8 +62,7 @@ class Tradeoff(Plan):
     def recommendation(self) -> str:
         """The least demand that brings nearly all protection that can be had."""
         missed, cost = self.adversary_error, self.conference_error
-        enough = missed >= missed[0] + ENOUGH * (missed[-1] - missed[0]) - 1e-12
-        place = int(enough.argmax())
+        place = int((missed >= missed[0] + ENOUGH * (missed[-1] - missed[0]) - 1e-12).argmax())
         demand = f"Recommended: adversary_error={self.demands[place]:g}."
         if place == 0:
             return f"{demand} Asking for more protects nobody better here."
@@ -194,10 +193,9 @@ def plan_conference(
     papers = reviews = 0
     with progress_bar("trying demands", len(chosen), show=progress) as advance:
         for group in conference.groups(chosen):
-            for index, level in enumerate(levels.tolist()):
-                strategy = group.panel.strategy(adversary_error=level, capped=True)
-                cost[index] += strategy.conference_error * len(group.papers)
-                missed[index] += float(strategy.review_errors.sum())
+            strategies = [group.panel.strategy(adversary_error=level, capped=True) for level in levels.tolist()]
+            cost += [strategy.conference_error * len(group.papers) for strategy in strategies]
+            missed += [strategy.review_errors.sum() for strategy in strategies]
             papers += len(group.papers)
             reviews += len(group.panel.assignments[0])
             advance(1)

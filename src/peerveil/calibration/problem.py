@@ -14,8 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from peerveil.calibration.beliefs import Belief, belief
-from peerveil.calibration.checks import noise_level, quality_prior
-from peerveil.calibration.functions import Reviewer, read_functions
+from peerveil.calibration.functions import Reviewer, noise_level, quality_prior, read_functions
 from peerveil.calibration.losses import Threshold, quota_errors, sets_by_line, sets_by_quota, wrong_sides
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
@@ -99,16 +98,14 @@ class DecisionProblem:
         if isinstance(self.accept, Threshold):
             line = (self.accept.quality - self.prior[0]) / self.prior[1]
             wrong = sum(share[:, None] * wrong_sides(beliefs, self.which, line) for beliefs, share in weighted)
-            sets = sets_by_line(wrong, self.posterior > 0, self.accept.places)
-            self.decisions, self.pivotal, inside = sets
+            self.decisions, self.pivotal, inside = sets_by_line(wrong, self.posterior > 0, self.accept.places)
             self.errors: Floats = (wrong[1] @ inside.T + wrong[0] @ (1 - inside).T) / self.papers
             return
         self.decisions, self.pivotal, _ = sets_by_quota(self.papers, self.accept)
         self.errors = np.zeros((len(self.assignments), len(self.decisions)))
         if self.pivotal:
             for beliefs, share in weighted:
-                errors = quota_errors(beliefs, self.which, np.array(self.decisions), self.noise)
-                self.errors += share[:, None] * errors
+                self.errors += share[:, None] * quota_errors(beliefs, self.which, np.array(self.decisions), self.noise)
             self.errors = self.errors.clip(0.0, 1.0)
 
     def expected(self) -> Floats:

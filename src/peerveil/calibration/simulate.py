@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from peerveil.calibration.adversary import MapAdversary
-from peerveil.calibration.checks import noise_level
-from peerveil.calibration.functions import Affine, Monotone, log_prior, read_functions
+from peerveil.calibration.functions import Affine, Monotone, log_prior, noise_level, read_functions
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import PairFrontiers, pair_frontiers
 from peerveil.calibration.panel import Panel
@@ -93,9 +92,7 @@ class Simulation(Pictured):
             width = 5 * check.standard_error
             ax.errorbar([place], [check.observed], yerr=[width], fmt="o", color=COLORS["private"], capsize=4)
         ax.set_xticks([0, 1], ["error of the conference", "error of the adversary"])
-        ax.set_xlim((-0.6, 1.6))
-        ax.set_ylim(bottom=0.0)
-        ax.set_ylabel("guaranteed (line), observed (point)")
+        ax.set(xlim=(-0.6, 1.6), ylim=(0.0, None), ylabel="guaranteed (line), observed (point)")
 
 
 def _simulation(conference: tuple[Any, Any], adversary: tuple[Any, Any]) -> Simulation:
@@ -127,9 +124,6 @@ def simulate_decisions(
         return simulate_pairs(functions, noise=noise, share=share, draws=draws or 100_000, seed=seed)
     demands: dict[str, Any] = {"accept": accept, "adversary_error": adversary_error}
     return simulate_panels(functions, noise=noise, **demands, draws=draws or 1000, seed=seed, progress=False)
-
-
-# ---- pairs ----------------------------------------------------------------------------------------------------------
 
 
 def simulate_pairs(
@@ -187,15 +181,11 @@ def play_pairs(
         log_second = np.log(np.where(accepted == 1, second, 1 - second))
     as_listed = log_density[:, 0, 0] + log_density[:, 1, 1] + log_second[0]
     exchanged = log_density[:, 0, 1] + log_density[:, 1, 0] + log_second[1]
-    tie = np.abs(as_listed - exchanged) < 1e-9
-    guess = np.where(tie, rng.random(count) < 0.5, exchanged > as_listed)
+    guess = np.where(np.abs(as_listed - exchanged) < 1e-9, rng.random(count) < 0.5, exchanged > as_listed)
     return _simulation(
         (frontiers.start[:, 0] + mass * frontiers.price, wrong),
         (np.where(torn, mass, frontiers.end[:, 1]), guess != swapped),
     )
-
-
-# ---- fresh panels ---------------------------------------------------------------------------------------------------
 
 
 def simulate_panels(
@@ -303,8 +293,7 @@ def simulate_panel(problem: DecisionProblem, *, strategy: Strategy, draws: int =
     """A pair or a panel: the published scores stay, assignments and qualities are drawn from what they leave possible."""
     if not isinstance(problem, DecisionProblem):
         raise BadInput("problem", got=problem, want="a Pair or a Panel")
-    count = whole(draws, "draws", 1)
-    wrong, missed = _played(problem, strategy, count, np.random.default_rng(seed), seed)
+    wrong, missed = _played(problem, strategy, whole(draws, "draws", 1), np.random.default_rng(seed), seed)
     weakest = missed[:, int(strategy.review_errors.argmin())]
     return _simulation((strategy.conference_error, wrong), (strategy.adversary_error, weakest))
 
@@ -319,20 +308,18 @@ def simulate_conference(
     demand = probability(adversary_error, "adversary_error")
     count = whole(draws, "draws", 1)
     rng = np.random.default_rng(seed)
-    wrong, missed = np.zeros(count), np.zeros(count)
-    expected_wrong = expected_missed = 0.0
-    papers = reviews = 0
+    sizes, expected, observed = np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, count))  # of papers, and of reviews
     with progress_bar("playing groups", len(conference), show=progress) as advance:
         for index, group in enumerate(conference.groups()):
             strategy = group.panel.strategy(adversary_error=demand, capped=True)
-            group_wrong, group_missed = _played(group.panel, strategy, count, rng, seed + index)
-            wrong += group_wrong * len(group.papers)
-            missed += group_missed.sum(axis=1)
-            expected_wrong += strategy.conference_error * len(group.papers)
-            expected_missed += float(strategy.review_errors.sum())
-            papers, reviews = papers + len(group.papers), reviews + group_missed.shape[1]
+            wrong, missed = _played(group.panel, strategy, count, rng, seed + index)
+            papers, reviews = len(group.papers), missed.shape[1]
+            sizes += [[papers], [reviews]]
+            expected += [[strategy.conference_error * papers], [strategy.review_errors.sum()]]
+            observed += [wrong * papers, missed.sum(axis=1)]
             advance(1)
-    return _simulation((expected_wrong / papers, wrong / papers), (expected_missed / reviews, missed / reviews))
+    conference_errors, adversary_errors = zip(expected / sizes, observed / sizes, strict=True)
+    return _simulation(conference_errors, adversary_errors)
 
 
 def _played(
@@ -355,8 +342,7 @@ def _drawn(chances: Floats, uniform: Floats) -> Ints:
 
 def _wrong(problem: DecisionProblem, decision: Ints, quality: Floats) -> Floats:
     """The conference's error of decisions, given qualities (standardized)."""
-    papers = np.arange(problem.papers)
-    chosen = np.array([np.isin(papers, accepted) for accepted in problem.decisions])[decision]
+    chosen = np.array([np.isin(range(problem.papers), accepted) for accepted in problem.decisions])[decision]
     if isinstance(problem.accept, Threshold):
         line = (problem.accept.quality - problem.prior[0]) / problem.prior[1]
         return np.asarray((chosen != (quality > line)).mean(axis=1), dtype=np.float64)

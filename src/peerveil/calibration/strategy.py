@@ -217,11 +217,9 @@ def guess_errors(
     joint = posterior[:, None] * table
     if adversary == "assignment":
         return np.array([1.0 - joint.max(axis=0).sum()]).clip(0.0)
-    errors = []
-    for writers in np.asarray(assignments).T:
-        wrote = (np.arange(writers.max() + 1)[:, None] == writers).astype(np.float64)
-        errors.append(1.0 - (wrote @ joint).max(axis=0).sum())  # a reviewer who never wrote it has row 0
-    return np.array(errors).clip(0.0)
+    # for each review, who wrote it under which assignment; a reviewer who never wrote it has row 0
+    wrote = (np.arange(writers.max() + 1)[:, None] == writers for writers in np.asarray(assignments).T)
+    return np.array([1.0 - (rows.astype(np.float64) @ joint).max(axis=0).sum() for rows in wrote]).clip(0.0)
 
 
 LIKELY_AS_SCORED = "likely as the published scores make them under the stated miscalibration functions and noise"

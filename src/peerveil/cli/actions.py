@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from peerveil.cli import base
 from peerveil.study.actions import Action, Parameter, actions_of
-from peerveil.study.execute import Executed, StudyFile
-
-if TYPE_CHECKING:
-    from peerveil.study.outcome import ReportTable
+from peerveil.study.execute import Executed, StudyFile, execute
 
 NOT_COUNTED: Final = (
     "note: no ledger was named, so this release is not counted; every further release from the same data reveals more "
@@ -46,22 +44,16 @@ def command(kind: type[Action[Any]]) -> base.Command:
 
     for decorator in reversed(_common(kind)):
         run = decorator(run)
+    text = f"{' or '.join(kind.kinds).capitalize()}: CSV, Parquet, JSON lines, or an export of a platform."
+    file = [base.Argument(["file"], metavar="FILE", help=text)] if kind.kinds else []
     return base.Command(
         kind.verb(),
-        params=[*_file(kind), *map(_option, kind.parameters()), *reversed(run.__click_params__)],  # type: ignore[attr-defined]
+        params=[*file, *map(_option, kind.parameters()), *reversed(run.__click_params__)],  # type: ignore[attr-defined]
         callback=run,
         short_help=kind.about,
         help="\n\n".join(part for part in (kind.about, kind.details, " ".join(kind.facts())) if part),
         examples=kind.command_lines(),
     )
-
-
-def _file(kind: type[Action[Any]]) -> list[click.Parameter]:
-    """The argument of an action that reads data."""
-    if not kind.kinds:
-        return []
-    text = f"{' or '.join(kind.kinds).capitalize()}: CSV, Parquet, JSON lines, or an export of a platform."
-    return [base.Argument(["file"], metavar="FILE", help=text)]
 
 
 def _option(parameter: Parameter) -> click.Option:
@@ -91,7 +83,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         help="What the cells of a wide table hold: orders (items; one column per place) or places (one column per item).",
     )
     options = (
-        (base.kind_option(kind.kinds), len(kind.kinds) > 1),
+        (base.kind_option(type=click.Choice(kind.kinds)), len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
         (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
@@ -99,7 +91,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (base.ledger_option, kind.spends),
         (base.account_option(), kind.spends),
         (base.seed_option, kind.spends and not own_seed),
-        (base.out_option(f"out/{kind.module()}-{kind.verb()}"), True),
+        (base.out_option(default=f"out/{kind.module()}-{kind.verb()}"), True),
         (base.force_option, True),
     )
     return [option for option, is_wanted in options if is_wanted]
@@ -107,16 +99,12 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
 
 def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> None:
     """Check the settings, run the action and show its outcome."""
-    from peerveil.study.execute import execute
-
     flags = {parameter.name: parameter.flag for parameter in kind.parameters()}
     action = kind.check(texts_of(kind, options), place=lambda name: flags.get(name, f"--{name}"))
-    columns, source = options.get("columns"), None
-    if kind.kinds:
-        reading = {name: options.get(name) for name in ("kind", "time_zone", "layout")}
-        source = StudyFile(path=Path(options["file"]), format=options["format_"], columns=columns, **reading)
+    reading = {name: options.get(name) for name in ("kind", "columns", "time_zone", "layout")}
+    source = StudyFile(path=Path(options["file"]), format=options["format_"], **reading) if kind.kinds else None
     others = {
-        parameter.name: [StudyFile(path=Path(path), columns=columns) for path in parameter.values(action)]
+        parameter.name: [StudyFile(path=Path(path), columns=reading["columns"]) for path in parameter.values(action)]
         for parameter in kind.parameters()
         if parameter.named_data
     }
@@ -141,16 +129,10 @@ def texts_of(kind: type[Action[Any]], options: Mapping[str, Any]) -> dict[str, A
 
 def _progress(kind: type[Action[Any]], stack: ExitStack) -> Callable[[float, str], None]:
     """A bar on the terminal, once the action says that it is at work."""
-    bars: list[Callable[[float, str], None]] = []
+    from peerveil.core.progress import progress_callback
 
-    def progress(share: float, text: str = "") -> None:
-        from peerveil.core.progress import progress_callback
-
-        if not bars:
-            bars.append(stack.enter_context(progress_callback(kind.title)))
-        bars[0](share, text)
-
-    return progress
+    bar = cache(lambda: stack.enter_context(progress_callback(kind.title)))
+    return lambda share, text: bar()(share, text)
 
 
 def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
@@ -187,18 +169,13 @@ def _show(done: Executed, is_counted: bool) -> None:
     protection += ["What an attacker could still do: " + " ".join(outcome.attack)] if outcome.attack else []
     parts = [(public, outcome.public.tables), (protection, []), (private, outcome.private.tables)]
     for lines, tables in parts if public else (parts[2], parts[1]):
-        _show_part(lines, tables)
+        for text in lines:
+            click.echo(text)
+        for table in tables:
+            base.print_table(table.columns, table.rows)
+        if lines or tables:
+            click.echo("")
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")
     if not is_counted:
         click.echo(NOT_COUNTED)
-
-
-def _show_part(lines: list[str], tables: list[ReportTable]) -> None:
-    """Lines and tables with a blank line below, if there are any."""
-    for text in lines:
-        click.echo(text)
-    for table in tables:
-        base.print_table(table.columns, table.rows)
-    if lines or tables:
-        click.echo("")

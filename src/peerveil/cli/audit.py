@@ -33,29 +33,18 @@ def list_(as_json: bool) -> None:
     load_claims()
     claims, broken = registered(broken=False), registered(broken=True)
 
-    def module(claim: AnyClaim) -> str:
-        return claim.covers[0].partition(".")[0]
-
-    def row(claim: AnyClaim) -> tuple[str, str, str]:
-        guarantee = claim.guarantee
-        value = f"error {guarantee.error:.3g}" if guarantee.epsilon is None else f"epsilon {guarantee.epsilon:g}"
-        return claim.name, module(claim), f"{guarantee.notion.value}, {value}, for {guarantee.unit}"
-
     def tables() -> None:
-        columns = ("name", "module", "claimed")
-        print_table(columns, [row(claim) for claim in claims], title="Guarantees")
-        print_table(
-            (*columns, "what is wrong"),
-            [(*row(claim), claim.fault) for claim in broken],
-            title="Deliberately broken mechanisms, which the audit must detect",
-        )
+        columns = ("name", "module", "claimed", "what is wrong")
+        print_table(columns[:3], [_row(claim)[:3] for claim in claims], title="Guarantees")
+        title = "Deliberately broken mechanisms, which the audit must detect"
+        print_table(columns, [_row(claim) for claim in broken], title=title)
         pairs = len(list(response_losses()))
         click.echo(f"Randomized response is also checked exactly, for {pairs} pairs of epsilon and class count.")
 
     rows = [
         {
             "name": claim.name,
-            "module": module(claim),
+            "module": _row(claim)[1],
             "covers": list(claim.covers),
             "claimed": claim.guarantee.to_dict(),
             "fault": claim.fault,
@@ -63,3 +52,11 @@ def list_(as_json: bool) -> None:
         for claim in [*claims, *broken]
     ]
     emit(rows, as_json, tables)
+
+
+def _row(claim: AnyClaim) -> tuple[str, str, str, str | None]:
+    """Name, module, what is claimed, and what is wrong."""
+    guarantee = claim.guarantee
+    value = f"error {guarantee.error:.3g}" if guarantee.epsilon is None else f"epsilon {guarantee.epsilon:g}"
+    claimed = f"{guarantee.notion.value}, {value}, for {guarantee.unit}"
+    return claim.name, claim.covers[0].partition(".")[0], claimed, claim.fault

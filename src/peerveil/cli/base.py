@@ -12,24 +12,15 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias
 
 import click
 
 from peerveil import __version__
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-
-if TYPE_CHECKING:
-    AnyCommand = TypeVar("AnyCommand", bound="Callable[..., Any] | click.Command")
-
-    class Decorator(Protocol):
-        """What adds a parameter to a command."""
-
-        def __call__(self, command: AnyCommand, /) -> AnyCommand:
-            """Add it."""
-
 
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -37,6 +28,8 @@ BUDGET_EXCEEDED: Final = 3
 INTERNAL: Final = 70
 INTERRUPTED: Final = 130
 
+Sections: TypeAlias = Mapping[str, Mapping[str, str]]
+"""The one-line help of every command of a group, by section and name."""
 _COMMON: Final = {"--json", "--debug", "--help"}  # listed last, in a section of their own
 
 
@@ -59,15 +52,15 @@ class Argument(click.Argument):
 class Command(click.Command):
     """A command whose help has sections for arguments, options and common options, and ends with examples.
 
-    Every command has ``--debug``, and one whose function takes ``as_json`` also has ``--json``.
+    Every command has ``--debug``, and whatever takes ``as_json`` also has ``--json``; groups of commands have neither.
     """
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), common: bool = True, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.examples = examples
-        if common and self.callback is not None:
-            takes_json = "as_json" in inspect.signature(self.callback).parameters
-            self.params += [JSON_OPTION, DEBUG_OPTION] if takes_json else [DEBUG_OPTION]
+        takes_json = self.callback is not None and "as_json" in inspect.signature(self.callback).parameters
+        self.params += [JSON_OPTION] if takes_json else []
+        self.params += [DEBUG_OPTION] if takes_json or not isinstance(self, click.Group) else []
 
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: arguments are written with the options (called since click 8.5)."""
@@ -97,9 +90,6 @@ class CommandGroup(Command, click.Group):
 
     command_class = Command
 
-    def __init__(self, *arguments: Any, common: bool = False, **settings: Any) -> None:
-        super().__init__(*arguments, common=common, **settings)
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Print the help if there are no arguments; else parse as click does."""
         if not args and not ctx.resilient_parsing:
@@ -107,7 +97,7 @@ class CommandGroup(Command, click.Group):
             ctx.exit(BAD_INPUT)
         return super().parse_args(ctx, args)
 
-    def listed(self) -> Mapping[str, Mapping[str, str]]:
+    def listed(self) -> Sections:
         """The one-line help of every command, by section and name."""
         return {"Commands": {name: command.get_short_help_str(200) for name, command in self.commands.items()}}
 
@@ -116,40 +106,24 @@ class CommandGroup(Command, click.Group):
         return [name for section in self.listed().values() for name in section]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands, then the options."""
-        self.format_commands(ctx, formatter)
-        super().format_options(ctx, formatter)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each command's name and help, in sections."""
+        """Write each command's name and help, in sections, then the options."""
         width = max(len(name) for name in self.list_commands(ctx))
         for title, section in self.listed().items():
             with formatter.section(title):
                 formatter.write_dl([(f"{name:{width}}", text) for name, text in section.items()])
+        super().format_options(ctx, formatter)
 
 
 class LazyGroup(CommandGroup):
-    """A group that builds a command when it is called; its help needs only names and one-line helps.
-
-    Parameters
-    ----------
-    sections : mapping of str to mapping of str to str
-        The one-line help of every command, by section and name.
-    load : callable
-        Returns the command of a name.
-    """
+    """A group that builds a command when it is called, by ``load``; its help needs only the names and helps in ``sections``."""
 
     def __init__(
-        self,
-        *arguments: Any,
-        sections: Mapping[str, Mapping[str, str]],
-        load: Callable[[str], click.Command],
-        **settings: Any,
+        self, *arguments: Any, sections: Sections, load: Callable[[str], click.Command], **settings: Any
     ) -> None:
         super().__init__(*arguments, **settings)
         self.sections, self._load = sections, load
 
-    def listed(self) -> Mapping[str, Mapping[str, str]]:
+    def listed(self) -> Sections:
         """The sections as they were given."""
         return self.sections
 
@@ -170,12 +144,8 @@ def _wants_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
     return value or bool(ctx.find_root().params.get("as_json"))
 
 
-JSON_OPTION: Final = click.Option(
-    ["--json", "as_json"], is_flag=True, callback=_wants_json, help="Print the result as JSON."
-)
-DEBUG_OPTION: Final = click.Option(
-    ["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error."
-)
+JSON_OPTION = click.Option(["--json", "as_json"], is_flag=True, callback=_wants_json, help="Print the result as JSON.")
+DEBUG_OPTION = click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the traceback of an error.")
 force_option = click.option("--force", is_flag=True, help="Replace existing files.")
 seed_option = click.option(
     "--seed", type=int, help="Use a fixed seed for a repeatable simulation. The result is marked as not private."
@@ -202,34 +172,14 @@ time_zone_option = click.option(
 )
 
 
-def argument(name: str, **settings: Any) -> Decorator:
-    """A positional argument; like ``click.argument``, with ``help``."""
-    return click.argument(name, cls=Argument, **settings)
-
-
-def out_option(default: str | None = None, *, show_default: str | None = None) -> Decorator:
-    """``--out``: a folder in every command; :func:`peerveil.core.files.check_out` says which."""
-    return click.option(
-        "--out", type=PATH, metavar="FOLDER", default=default, show_default=show_default, help="Folder to write to."
-    )
-
-
-def account_option(*, required: bool = False, show_default: str | None = None) -> Decorator:
-    """``--account``: the name of an account."""
-    return click.option("--account", required=required, show_default=show_default, help="Account in the ledger.")
-
-
-def data_seed_option(default: int) -> Decorator:
-    """``--seed`` of synthetic data."""
-    text = "Seed of the synthetic data. The same seed gives the same data."
-    return click.option("--seed", type=int, default=default, help=text)
-
-
-def kind_option(kinds: Sequence[str]) -> Decorator:
-    """``--kind``: one of these kinds of table."""
-    return click.option(
-        "--kind", type=click.Choice(kinds), show_default="recognized", help="Table to read the file as."
-    )
+# what takes further settings of click, such as a default
+argument: Final = partial(click.argument, cls=Argument)
+out_option: Final = partial(click.option, "--out", type=PATH, metavar="FOLDER", help="Folder to write to.")
+account_option: Final = partial(click.option, "--account", help="Account in the ledger.")
+data_seed_option: Final = partial(
+    click.option, "--seed", type=int, help="Seed of the synthetic data. The same seed gives the same data."
+)
+kind_option: Final = partial(click.option, "--kind", show_default="recognized", help="Table to read the file as.")
 
 
 def columns_named(given: Sequence[str]) -> dict[str, str] | None:
@@ -314,9 +264,8 @@ _SECTIONS: Final = {
         "reproduce": "Reproduce the figures and tables of the papers, next to our own methods",
     },
 }
-_FILES: Final = dict.fromkeys(
-    ("demo", "new", "run", "schema"), "study"
-)  # every other command has a file of its own name
+# every other command has a file of its own name
+_FILES: Final = dict.fromkeys(("demo", "new", "run", "schema"), "study")
 
 
 def build_app() -> LazyGroup:
@@ -337,7 +286,6 @@ def build_app() -> LazyGroup:
     return click.command(
         "peerveil",
         cls=LazyGroup,
-        common=True,
         sections=_SECTIONS,
         load=load,
         help="Collect, post, decide, test and release human judgments without exposing the people who made them.",
@@ -384,7 +332,12 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         message = " ".join(error.format_message().split()).removesuffix(".")
         return f"{message}; try '{path} --help'", "UsageError", BAD_INPUT
     if isinstance(error, PeerveilError):
-        return str(error), type(error).__name__, _exit_code(error)
+        from peerveil.audit import PrivacyViolation
+        from peerveil.ledger import BudgetExceeded
+
+        codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
+        code = next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)
+        return str(error), type(error).__name__, code
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
         from peerveil.core.optional import MissingExtra, missing_parts
 
@@ -396,11 +349,3 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         return f"{where}{error.strerror or error}", type(error).__name__, BAD_INPUT
     shown = str(error) or type(error).__name__
     return f"{shown} (an error in peerveil; --debug shows where)", "InternalError", INTERNAL
-
-
-def _exit_code(error: PeerveilError) -> int:
-    from peerveil.audit import PrivacyViolation
-    from peerveil.ledger import BudgetExceeded
-
-    codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
-    return next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)

@@ -215,14 +215,13 @@ def infer(campaign: str, so_far: bool, model: str, engine: str, level: float, db
 def _told(result: dict[str, Any]) -> str:
     if result["kind"] == "rankings":
         return f"{result['finding']}\n{result['guarantee']}"
+    needed = [result["needed"]["advice"]] if "needed" in result else []
     lines = [
         f"{result['tasks_with_reports']:,} of {result['tasks']:,} tasks labeled from {result['reports']:,} reports of "
         f"{result['people']:,} people ({result['model']})",
         f"mean confidence of the labels: {result['mean_confidence']:.3f}. {result['about_confidence']}",
     ]
-    if "needed" in result:
-        lines.append(result["needed"]["advice"])
-    return "\n".join([*lines, result["guarantee"]])
+    return "\n".join([*lines, *needed, result["guarantee"]])
 
 
 @collect.command(

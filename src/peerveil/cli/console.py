@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -58,13 +59,9 @@ def serve(
     db: str | None,
     folder: Path,
     sign_in: bool,
-    https: bool,
-    data_folder: Path | None,
     upload_limit: int,
-    row_limit: int,
     memory_limit: int,
-    gateway: str | None,
-    collect: str | None,
+    **options: Any,
 ) -> None:
     """Serve the console, by default on this machine for one person, until stopped."""
     from peerveil.core.optional import need
@@ -74,19 +71,14 @@ def serve(
     from peerveil.web.console import ConsoleSettings
     from peerveil.web.console.server import is_local, run_console
 
-    require(
-        data_folder is None or data_folder.is_dir(), "--data-folder", got=str(data_folder), want="a folder that exists"
-    )
+    data: Path | None = options["data_folder"]
+    require(data is None or data.is_dir(), "--data-folder", got=str(data), want="a folder that exists")
     settings = ConsoleSettings.make(
         folder,
         db,
         sign_in=sign_in or not is_local(host),
-        https=https,
-        data_folder=data_folder,
         upload_limit=upload_limit * 1_000_000,
-        row_limit=row_limit,
         memory_limit=memory_limit * 1_000_000,
-        gateway=gateway,
-        collect=collect,
+        **options,
     )
     run_console(settings, host, port, Journal("console"), say=click.echo)

@@ -26,6 +26,7 @@ from peerveil.cli.base import (
 )
 from peerveil.core.files import check_out
 from peerveil.study.actions import KINDS
+from peerveil.study.execute import StudyFile
 
 _file_argument = argument("file", type=PATH, help="CSV, Parquet, JSON lines, or a platform's export.")
 
@@ -57,33 +58,24 @@ def recognize(file: Path, as_json: bool) -> None:
     ],
 )
 @_file_argument
-@kind_option(KINDS)
+@kind_option(type=click.Choice(KINDS))
 @format_option
 @column_option
 @time_zone_option
-def check(
-    file: Path,
-    kind: str | None,
-    format_: str | None,
-    columns: dict[str, str] | None,
-    time_zone: str | None,
-    as_json: bool,
-) -> None:
+def check(file: Path, kind: str | None, format_: str | None, as_json: bool, **reading: Any) -> None:
     """Read a file as peerveil would, and show what it holds, or every problem with its row and column."""
     kinds, advice = _kinds(file) if kind is None else ([kind], "")
-    tables, problems = {}, {}
+    source, tables, problems = StudyFile(path=file, format=format_, **reading), {}, {}
     for name in kinds:
-        table: Any = getattr(peerveil.data, name.capitalize())
-        timed = {"time_zone": time_zone} if name in ("reviews", "events") else {}
         try:
-            tables[name] = table.read(file, format=format_, columns=columns, **timed)
+            tables[name] = source.read(name)
         except peerveil.data.BadTable as error:
             problems[name] = error
     facts = {
         name: {"rows": len(t), "summary": str(t), "fingerprint": t.fingerprint, "notes": list(t.notes)}
         for name, t in tables.items()
     }
-    found = {
+    refused = {
         name: [{"where": p.where, "row": p.row, "column": p.column, "message": str(p)} for p in error.problems]
         for name, error in problems.items()
     }
@@ -92,7 +84,7 @@ def check(
     lines += [f"{name}: cannot be read\n{error}" for name, error in problems.items()]
     if advice and not tables:
         lines.append(advice)
-    emit({"tables": facts, "problems": found}, as_json, "\n".join(lines))
+    emit({"tables": facts, "problems": refused}, as_json, "\n".join(lines))
     if not tables:
         stop_with(BAD_INPUT)
 
@@ -102,7 +94,7 @@ def check(
 @click.option("--papers", type=int, default=200, help="Number of papers.")
 @click.option("--reviewers", type=int, default=150, help="Number of reviewers.")
 @click.option("--reviews-per-paper", type=int, default=3, help="Number of reviews of each paper.")
-@data_seed_option(0)
+@data_seed_option(default=0)
 @click.option(
     "--people-seed",
     type=int,
@@ -112,22 +104,10 @@ def check(
     "--format", "format_", type=click.Choice(["csv", "tsv", "jsonl", "parquet"]), default="csv", help="File format."
 )
 @force_option
-def synthetic(
-    folder: Path,
-    papers: int,
-    reviewers: int,
-    reviews_per_paper: int,
-    seed: int,
-    people_seed: int | None,
-    format_: str,
-    force: bool,
-    as_json: bool,
-) -> None:
+def synthetic(folder: Path, format_: str, force: bool, as_json: bool, **settings: Any) -> None:
     """Make a synthetic conference: all four tables, consistent with one another, and the true values behind them."""
     check_out(folder, force, name="FOLDER")
-    conference = peerveil.data.synthetic_conference(
-        papers, reviewers, reviews_per_paper, seed=seed, people_seed=people_seed
-    )
+    conference = peerveil.data.synthetic_conference(**settings)
     written = conference.write(folder, format=format_)
     emit({"folder": str(written), "summary": str(conference)}, as_json, f"{conference}\nwritten: {written}")
 

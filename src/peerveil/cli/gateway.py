@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -27,9 +27,6 @@ from peerveil.core.errors import Verbatim
 from peerveil.core.files import check_out, write_text
 from peerveil.study.spelling import require
 from peerveil.web import gateway as service  # imports its parts on first use
-
-if TYPE_CHECKING:
-    from peerveil.web.gateway import Gateway, GatewaySettings
 
 _CONFIGURED = "from the configuration"
 
@@ -64,7 +61,7 @@ def _with_gateway(command: Callable[..., None]) -> Callable[..., None]:
     return _configured(run)
 
 
-def _settings(config: Path | None, db: str | None) -> GatewaySettings:
+def _settings(config: Path | None, db: str | None) -> service.GatewaySettings:
     from peerveil.storage import Address
     from peerveil.web.gateway.settings import PREFIX
 
@@ -76,7 +73,7 @@ def _settings(config: Path | None, db: str | None) -> GatewaySettings:
 
 
 @contextmanager
-def _opened(settings: GatewaySettings, *, create: bool = False) -> Iterator[Gateway]:
+def _opened(settings: service.GatewaySettings, *, create: bool = False) -> Iterator[service.Gateway]:
     """The gateway; with ``create``, its database and spaces are made as configured."""
     with service.Gateway(settings.db, settings.vault(), create=create, watch=settings.watch()) as gateway:
         if create:
@@ -165,7 +162,7 @@ def serve(
 
 @gateway.command("work", examples=["peerveil gateway work --config gateway.toml"])
 @_with_gateway
-def work(gateway: Gateway) -> None:
+def work(gateway: service.Gateway) -> None:
     """Publish posts when they are due, and call webhooks, until stopped. With PostgreSQL, several can run at once."""
     import threading
 
@@ -198,7 +195,7 @@ def work(gateway: Gateway) -> None:
 )
 @click.option("--actor", help="For authors: the person's account on your platform.")
 @_with_gateway
-def token(gateway: Gateway, space: str, role: str, actor: str | None, as_json: bool) -> None:
+def token(gateway: service.Gateway, space: str, role: str, actor: str | None, as_json: bool) -> None:
     """Create a token. It is shown once; the database keeps only its hash."""
     token = gateway.issue_token(role=role, space=space, actor=actor or "")
     emit({"token": token, "role": role, "space": space}, as_json, token)
@@ -211,7 +208,7 @@ def token(gateway: Gateway, space: str, role: str, actor: str | None, as_json: b
     help="After a halt: 'step' if the clock was changed, 'pause' if the time has really passed.",
 )
 @_with_gateway
-def doctor(gateway: Gateway, confirm_clock: str | None, as_json: bool) -> None:
+def doctor(gateway: service.Gateway, confirm_clock: str | None, as_json: bool) -> None:
     """Check the whole gateway and show what to do; exit code 1 if something is wrong."""
     if confirm_clock is not None:
         moved = gateway.confirm_clock(confirm_clock)
@@ -253,7 +250,7 @@ def restore(backup_file: Path, db: str | None, config: Path | None, as_json: boo
 
 
 @gateway.command("page", examples=["peerveil gateway page --out out/gateway"])
-@out_option("out/gateway")
+@out_option(default="out/gateway")
 @force_option
 @_configured
 def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:
@@ -281,7 +278,7 @@ def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: b
 @click.option("--log", is_flag=True, help="Show all requests and approvals instead.")
 @_with_gateway
 def reveal(
-    gateway: Gateway, receipt: str | None, reason: str | None, approve: int | None, log: bool, as_json: bool
+    gateway: service.Gateway, receipt: str | None, reason: str | None, approve: int | None, log: bool, as_json: bool
 ) -> None:
     """Read one post before it is published: one operator asks, another approves, and both are recorded.
 

@@ -111,5 +111,4 @@ def export(ledger: str, out: Path | None, force: bool, as_json: bool) -> None:
         click.echo(text)
         return
     written = [write_text(out / "ledger.json", text), write_text(out / "ledger.csv", table)]
-    lines = "\n".join(f"written: {path}" for path in written)
-    emit({"written": [str(path) for path in written]}, as_json, lines)
+    emit({"written": written}, as_json, "\n".join(f"written: {path}" for path in written))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @argument("what", default="all", help="A module, module/figure, or 'all'.")
 @click.option("--list", "list_", is_flag=True, help="Only list what can be reproduced.")
 @click.option("--quick", is_flag=True, help="Use few trials, for a first look.")
-@out_option("out/reproduce")
+@out_option(default="out/reproduce")
 @force_option
 def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_json: bool) -> None:
     """Reproduce the figures and tables of the papers, next to our own methods.

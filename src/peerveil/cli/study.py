@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import click
 
@@ -14,9 +14,6 @@ from peerveil import study as study_package  # imports its parts on first use
 from peerveil.cli.base import PATH, Command, argument, data_seed_option, emit, out_option, print_table
 from peerveil.core.errors import PeerveilError
 from peerveil.core.files import check_out
-
-if TYPE_CHECKING:
-    from peerveil.study import Checked
 
 SIMULATED: Final = "SIMULATION: must not be published"
 
@@ -48,7 +45,7 @@ def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) ->
     if out is not None:
         check_out(out, force=True)  # run_study itself says which folders it continues
 
-    def confirm(checked: Checked) -> bool:
+    def confirm(checked: study_package.Checked) -> bool:
         if not as_json:
             _show(checked, as_json)
         if yes:
@@ -60,21 +57,21 @@ def run(study: Path, yes: bool, check: bool, out: Path | None, as_json: bool) ->
         return click.confirm(f"Spend {_altogether(checked)}?")
 
     done = study_package.run_study(plan, out, confirm=confirm)
-    lines = [f"{name}: {outcome.answer}" for name, outcome in done.outcomes.items()]
-    lines.append(f"written, for you alone: {done.report}")
-    if done.public is None:
-        lines.insert(0, f"{SIMULATED} (the study has a seed): nothing here is private, nothing was spent")
-        lines.append(f"{SIMULATED}: {done.folder / 'simulated'}")
-    else:
-        lines.append(f"may be published: {done.public}")
-    if done.repeated:
-        lines.append(f"finished earlier, not repeated: {', '.join(done.repeated)}")
+    simulated = done.folder / "simulated" if done.public is None else None
+    warning = f"{SIMULATED} (the study has a seed): nothing here is private, nothing was spent"
+    lines = [
+        *([warning] if simulated else []),
+        *(f"{name}: {outcome.answer}" for name, outcome in done.outcomes.items()),
+        f"written, for you alone: {done.report}",
+        f"{SIMULATED}: {simulated}" if simulated else f"may be published: {done.public}",
+        *([f"finished earlier, not repeated: {', '.join(done.repeated)}"] if done.repeated else []),
+    ]
     data = {
-        "report": str(done.report),
-        "public": None if done.public is None else str(done.public),
-        "simulated": str(done.folder / "simulated") if done.public is None else None,
-        "private": str(done.folder / "private"),
-        "finished_earlier": list(done.repeated),
+        "report": done.report,
+        "public": done.public,
+        "simulated": simulated,
+        "private": done.folder / "private",
+        "finished_earlier": done.repeated,
     }
     emit(data, as_json, "\n".join(lines))
 
@@ -87,7 +84,7 @@ def schema() -> None:
     emit(study_schema(), True, "")
 
 
-def _show(checked: Checked, as_json: bool) -> None:
+def _show(checked: study_package.Checked, as_json: bool) -> None:
     """What would be spent and published."""
     from peerveil.core.exact import printed
 
@@ -108,7 +105,7 @@ def _show(checked: Checked, as_json: bool) -> None:
     emit(data, as_json, tables)
 
 
-def _altogether(checked: Checked) -> str:
+def _altogether(checked: study_package.Checked) -> str:
     """What would be spent, of what is left."""
     from peerveil.core.exact import printed
 
@@ -125,8 +122,8 @@ def _altogether(checked: Checked) -> str:
 @click.command("demo", cls=Command, examples=["peerveil demo --out out/demo"])
 @click.option("--papers", type=int, default=600, help="Number of papers of the synthetic conference.")
 @click.option("--reviewers", type=int, default=1800, help="Number of reviewers of the synthetic conference.")
-@data_seed_option(2026)
-@out_option("out/demo")
+@data_seed_option(default=2026)
+@out_option(default="out/demo")
 def demo(papers: int, reviewers: int, seed: int, out: Path, as_json: bool) -> None:
     """Analyze a synthetic conference from start to finish and write a report.
 
@@ -157,7 +154,5 @@ def own_name() -> str:
     known = shutil.which("peerveil")
     if not beside.exists() or (known is not None and Path(known).resolve() == beside.resolve()):
         return "peerveil"
-    try:
-        return shlex.quote(str(beside.relative_to(Path.cwd())))
-    except ValueError:
-        return shlex.quote(str(beside))
+    path = beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside
+    return shlex.quote(str(path))

@@ -11,15 +11,19 @@ peerveil.core.errors.BadInput: epsilon: got -1, need a number above 0
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from functools import partial
+from typing import Any
 
 _LONGEST_SHOWN = 80
 
 
 class PeerveilError(Exception):
-    """The root of everything that peerveil raises on purpose."""
+    """The root of everything that peerveil raises on purpose. It can be pickled, whatever its constructor takes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class BadInput(PeerveilError, ValueError):
@@ -32,13 +36,12 @@ class BadInput(PeerveilError, ValueError):
     """
 
     def __init__(self, argument: str, *, got: object, want: str) -> None:
-        self.argument = argument
-        self.got = got
-        self.want = want
+        self.argument, self.got, self.want = argument, got, want
         super().__init__(f"{argument}: got {show(got)}, need {want}")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), self.argument, got=Verbatim(show(self.got)), want=self.want), ()
+    def __reduce__(self) -> tuple[Any, ...]:
+        *made, fields = super().__reduce__()
+        return *made, fields | {"got": Verbatim(show(self.got))}  # what came may not be picklable
 
 
 def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInput:
@@ -50,9 +53,8 @@ def unknown(place: str, name: object, known: Iterable[str], noun: str) -> BadInp
     names = list(known)
     near = get_close_matches(str(name), names, n=1)
     listed = ", ".join(names) or "none"
-    return BadInput(
-        place, got=name, want=f"{near[0]!r}? The {noun} are: {listed}" if near else f"one of the {noun}: {listed}"
-    )
+    want = f"{near[0]!r}? The {noun} are: {listed}" if near else f"one of the {noun}: {listed}"
+    return BadInput(place, got=name, want=want)
 
 
 def one_of(value: str, argument: str, choices: Collection[str]) -> str:

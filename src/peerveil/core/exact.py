@@ -21,6 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerveil.core.arrays import Flags, Floats
 from peerveil.core.errors import BadInput, Verbatim
 
 Number: TypeAlias = "int | float | str | Decimal | Fraction | np.integer | np.floating"
@@ -49,19 +50,13 @@ def exact(value: Number, argument: str, *, want: str = "a finite number") -> Fra
     >>> exact(0.3, "epsilon"), exact(np.float32(0.3), "epsilon")
     (Fraction(3, 10), Fraction(3, 10))
     """
-    if isinstance(value, (bool, np.bool_, np.timedelta64)):
+    kinds = (Rational, np.integer, float, np.floating, Decimal, str)
+    if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, kinds):
         raise BadInput(argument, got=value, want=want)
     if isinstance(value, (Rational, np.integer)):
         return _in_range(Fraction(int(value.numerator), int(value.denominator)), value, argument)
-    if isinstance(value, float):
-        # np.float64 is a float whose own repr is not a number
-        text = float.__repr__(float(value))
-    elif isinstance(value, (np.floating, Decimal)):
-        text = str(value)
-    elif isinstance(value, str):
-        text = value.strip()
-    else:
-        raise BadInput(argument, got=value, want=want)
+    # np.float64 is a float whose own repr is not a number
+    text = float.__repr__(float(value)) if isinstance(value, float) else str(value).strip()
     try:
         if len(text) > _LONGEST_NUMBER or abs(Decimal(text.split("/")[0]).adjusted()) > _LONGEST_NUMBER:
             raise ValueError(text)
@@ -96,13 +91,9 @@ def printed(value: Fraction, rounding: Literal["up", "down"]) -> float:
     >>> printed(Fraction(3, 10), "up"), printed(Fraction(1, 3), "up"), printed(Fraction(1, 3), "down")
     (0.3, 0.33333333333333337, 0.3333333333333333)
     """
-    result = _nearest(value)
-    if rounding == "up":
-        while Fraction(repr(result)) < value:
-            result = math.nextafter(result, math.inf)
-    else:
-        while Fraction(repr(result)) > value:
-            result = math.nextafter(result, -math.inf)
+    result, outward = _nearest(value), 1 if rounding == "up" else -1
+    while outward * (value - Fraction(repr(result))) > 0:
+        result = math.nextafter(result, outward * math.inf)
     return result
 
 
@@ -125,15 +116,14 @@ def _nearest(value: Fraction) -> float:
         raise BadInput("value", got=value, want="a number within the range of floats") from None
 
 
-def safe_sensitivity(value: Number, argument: str = "sensitivity") -> Fraction:
+def safe_sensitivity(value: Number) -> Fraction:
     """An exact sensitivity that is not below the float's printed *nor* its stored value.
 
     A sensitivity is a bound that was often computed in floats; whichever way it was meant, this is at least it.
     """
-    number = exact_positive(value, argument)
-    if isinstance(value, (float, np.floating)):
-        return max(number, Fraction(*value.as_integer_ratio()))
-    return number
+    printed_value = exact_positive(value, "sensitivity")
+    stored = Fraction(*value.as_integer_ratio()) if isinstance(value, (float, np.floating)) else printed_value
+    return max(printed_value, stored)
 
 
 def exp_bounds(exponent: Fraction, *, digits: int = _DIGITS) -> tuple[Fraction, Fraction]:
@@ -150,9 +140,7 @@ def exp_bounds(exponent: Fraction, *, digits: int = _DIGITS) -> tuple[Fraction, 
         raise BadInput("epsilon", got=exponent, want="at most 10000")
     below, above = _decimals(exponent, digits)
     context = Context(prec=digits)
-    low = context.next_minus(below.exp(context))
-    high = context.next_plus(above.exp(context))
-    return Fraction(low), Fraction(high)
+    return Fraction(context.next_minus(below.exp(context))), Fraction(context.next_plus(above.exp(context)))
 
 
 def log_above(ratio: Fraction) -> float:
@@ -201,6 +189,13 @@ def as_array(values: ArrayLike, argument: str) -> NDArray[Any]:
     return array
 
 
+def refuse_first(wrong: Flags, values: NDArray[Any], argument: str, want: str) -> None:
+    """Refuse an array in which something is wrong, naming the first such value and its position."""
+    if wrong.any():
+        first = int(wrong.argmax())
+        raise BadInput(f"{argument}[{first}]", got=values.item(first), want=want)
+
+
 def whole(value: object, argument: str, low: int, high: int | None = None, *, want: str = "") -> int:
     """A whole number within limits; ``want`` says what would be right where the limits alone do not.
 
@@ -222,11 +217,7 @@ def whole(value: object, argument: str, low: int, high: int | None = None, *, wa
 
 
 def number(value: Any, argument: str, low: float = -LARGEST, high: float = LARGEST, *, want: str = "") -> float:
-    """A finite number within limits, as a float.
-
-    >>> number(np.float32(0.5), "share", 0, 1)
-    0.5
-    """
+    """A finite number within limits, as a float."""
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not is_number or not low <= value <= high:
         raise BadInput(argument, got=value, want=want or f"a number from {low:g} to {high:g}")
@@ -242,7 +233,7 @@ def numbers(
     dimensions: tuple[int, ...] = (0, 1, 2),
     empty: bool = False,
     want: str = "finite numbers up to 1e100",
-) -> NDArray[np.float64]:
+) -> Floats:
     """An array of finite numbers within limits; of none only where ``empty`` allows it."""
     try:
         array = np.asarray(values, dtype=np.float64)

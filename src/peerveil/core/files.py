@@ -49,13 +49,7 @@ def write_atomically(
 
 
 def write_text(path: str | os.PathLike[str], text: str, *, private: bool = False) -> Path:
-    """Write a text file, all or nothing, and return where it is; a private one is readable by its owner alone.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     write_text(f"{folder}/new/note.txt", "done").read_text()
-    'done'
-    """
+    """Write a text file, all or nothing, and return where it is; a private one is readable by its owner alone."""
     return write_atomically(path, lambda handle: handle.write(text.encode()), private=private)
 
 
@@ -99,11 +93,7 @@ def regular_file(path: Path, argument: str) -> Path:
     """A path to a file that can be read from beginning to end: no folder, device or pipe."""
     if "\0" in str(path):
         raise BadInput(argument, got=str(path), want="a path without a zero byte")
-    try:
-        exists = path.exists()
-    except (OSError, ValueError):  # a name that is too long, or that no file can have
-        exists = False
-    if not exists:
+    if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises an error for a name that is too long)
         raise BadInput(argument, got=str(path), want="a file that exists")
     if not path.is_file():
         raise BadInput(argument, got=str(path), want="a regular file")

@@ -24,19 +24,9 @@ class MissingExtra(PeerveilError, ImportError):
 
 
 def parts_of(extra: str) -> list[str]:
-    """The distributions that an extra asks for on this machine.
-
-    >>> "fastapi" in parts_of("services")
-    True
-    """
-    names = []
-    for line in metadata.requires("peerveil") or []:
-        requirement, _, condition = line.partition(";")
-        named = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", condition)
-        if named and named[1] == extra:
-            name = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
-            assert name is not None
-            names.append(name[0])
+    """The distributions that an extra asks for."""
+    requirement = re.compile(rf"([A-Za-z0-9._-]+)[^;]*;.*extra\s*==\s*['\"]{re.escape(str(extra))}['\"]")
+    names = [match[1] for match in map(requirement.match, metadata.requires("peerveil") or []) if match]
     if not names:
         raise BadInput("extra", got=extra, want="an extra that peerveil has, such as 'services' or 'spark'")
     return names
@@ -44,17 +34,10 @@ def parts_of(extra: str) -> list[str]:
 
 def missing_parts(extra: str) -> list[str]:
     """What an extra asks for and this environment does not have."""
-    gone = []
-    for name in parts_of(extra):
-        try:
-            metadata.distribution(name)
-        except metadata.PackageNotFoundError:
-            gone.append(name)
-    return gone
+    return [name for name in parts_of(extra) if not any(metadata.distributions(name=name))]
 
 
 def need(extra: str) -> None:
     """Raise :class:`MissingExtra` unless everything that an extra asks for is there. Called before its first use."""
-    gone = missing_parts(extra)
-    if gone:
+    if gone := missing_parts(extra):
         raise MissingExtra(extra, gone)

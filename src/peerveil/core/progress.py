@@ -17,9 +17,7 @@ def progress_bar(description: str, total: int, *, show: bool | None = None) -> I
     ...     for _ in range(3):
     ...         advance(1)
     """
-    if show is None:
-        show = sys.stderr.isatty()
-    if not show:
+    if not (sys.stderr.isatty() if show is None else show):
         yield lambda _: None
         return
     from rich.console import Console
@@ -32,16 +30,12 @@ def progress_bar(description: str, total: int, *, show: bool | None = None) -> I
 
 
 @contextmanager
-def progress_callback(description: str, *, show: bool | None = None) -> Iterator[Callable[[float, str], None]]:
-    """The same for work that says which share of it is done, from 0 to 1, and what it does.
-
-    >>> with progress_callback("auditing", show=False) as say:
-    ...     say(0.5, "second of four")
-    """
+def progress_callback(description: str) -> Iterator[Callable[[float, str], None]]:
+    """The same for work that says which share of it is done, from 0 to 1, and what it does."""
     done = 0
-    with progress_bar(description, total=1000, show=show) as advance:
+    with progress_bar(description, total=1000) as advance:
 
-        def say(share: float, text: str = "") -> None:  # noqa: ARG001
+        def say(share: float, text: str) -> None:  # noqa: ARG001
             nonlocal done
             steps = round(1000 * min(max(share, 0.0), 1.0)) - done
             done += steps

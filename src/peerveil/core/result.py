@@ -88,8 +88,7 @@ class Pictured:
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON values, and the mark if there is one."""
-        values = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return {**values, "mark": self.mark} if self.mark else values
+        return {**plain(self), "mark": self.mark} if self.mark else plain(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """:meth:`to_dict` as JSON text."""
@@ -197,13 +196,7 @@ class Result(Pictured):
 
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON values, the guarantee as data and in words, and the mark."""
-        fields = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self) if f.name != "guarantee"}
-        return {
-            **fields,
-            "guarantee": self.guarantee.to_dict(),
-            "guarantee_in_words": str(self.guarantee),
-            "mark": self.mark,
-        }
+        return {**plain(self), "guarantee_in_words": str(self.guarantee), "mark": self.mark}
 
 
 def stamp_axes(ax: Axes, mark: str) -> None:
@@ -218,37 +211,36 @@ def plain(value: Any) -> Any:
     >>> plain({"a": np.arange(2), "b": Fraction(1, 3), "c": float("inf")})
     {'a': [0, 1], 'b': '1/3', 'c': 'Infinity'}
     """
-    result: Any
     match value:
         case None | bool() | int() | str():
-            result = value
+            return value
         case float() | np.floating() if math.isfinite(value):
-            result = float(value)
+            return float(value)
         case float() | np.floating():
-            result = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case Guarantee():
-            result = value.to_dict()
+            return value.to_dict()
         case Enum():
-            result = value.value
+            return value.value
         case Fraction() | np.datetime64() | np.timedelta64():
-            result = str(value)
+            return str(value)
         case np.ndarray() if value.dtype.kind in "mM" or value.dtype == np.longdouble:
-            result = [plain(item) for item in value] if value.ndim else plain(value[()])
+            return [plain(item) for item in value] if value.ndim else plain(value[()])
         case np.ndarray() if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
-            result = value.tolist()  # as it is, without a look at each number
+            return value.tolist()  # as it is, without a look at each number
         case np.ndarray() | np.generic():
-            result = plain(value.tolist())
+            return plain(value.tolist())
         case date():
-            result = value.isoformat()
+            return value.isoformat()
         case dict():
-            result = {str(k): plain(v) for k, v in value.items()}
-            if len(result) < len(value):
+            items = {str(k): plain(v) for k, v in value.items()}
+            if len(items) < len(value):
                 raise BadInput("value", got=value, want="keys that stay different as text")
+            return items
         case list() | tuple() | set() | frozenset():
-            result = [plain(v) for v in value]
+            return [plain(v) for v in value]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            result = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
         case _:  # a Polars frame (a list of rows) or series, or anything that says how
             convert = next((name for name in ("to_dicts", "to_list", "to_dict") if hasattr(value, name)), None)
-            result = str(value) if convert is None else plain(getattr(value, convert)())
-    return result
+            return str(value) if convert is None else plain(getattr(value, convert)())

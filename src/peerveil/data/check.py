@@ -10,41 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.problems import MISSING, ProblemLog, TableSource
-from peerveil.data.times import check_zone, python_times, utc_times
+from peerveil.data.problems import MISSING, ProblemLog
+from peerveil.data.schema import PLAIN_INTEGER, Column, RawTable, TableSchema
+from peerveil.data.times import check_zone, time_text, utc_times
 
-if TYPE_CHECKING:
-    from peerveil.data.schema import Column, TableSchema
-
-PLAIN_INTEGER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _TYPE_WORDS: Final = {pl.Int64: "whole numbers", pl.String: "text", pl.Boolean: "true/false"}
-
-
-@dataclass(frozen=True)
-class RawTable:
-    """What a reader yields: columns by our names, not yet checked; ``further`` are all others, by their own names."""
-
-    columns: dict[str, Any]
-    source: TableSource
-    further: dict[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    order: tuple[str, ...] = ()
-    """All columns by their own names, in the file's order."""
-
-    @classmethod
-    def in_memory(cls, schema: TableSchema, columns: Mapping[str, Any], further: object = None) -> RawTable:
-        """Columns that a caller passed, those that are None left out."""
-        if not isinstance(further, Mapping | None):
-            raise BadInput(schema.argument, got=further, want="a mapping of names to columns")
-        present = {name: values for name, values in columns.items() if values is not None}
-        return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
 
 
 def check_columns(
@@ -60,13 +37,18 @@ def check_columns(
             raise BadInput(schema.argument, got=name, want=f"a name other than {', '.join(schema.names)}")
     declared = [schema[name] for name in (*(name for name in schema.names if name in raw.columns), *raw.further)]
     values = {**raw.columns, **raw.further}
-    series = {column.name: as_series(column.name, values[column.name], column.kind) for column in declared}
-    _same_length(raw.source.name, series)
+    series = {column.name: _read(column, values[column.name]) for column in declared}
+    lengths = {name: len(values) for name, values in series.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise BadInput(raw.source.name, got=Verbatim(f"columns of different lengths ({listed})"), want="one length")
+    if not any(lengths.values()):
+        raise BadInput(raw.source.name, got=Verbatim("no rows"), want="at least one row")
     log = ProblemLog(raw.source)
     checked: dict[str, pl.Series] = {}
     for column in declared:
         check = ColumnCheck(column, series[column.name], log, zone, checked)
-        if not (column.empty_is_absent and _is_empty(check.series)):
+        if not (column.empty_is_absent and _without_nan(check.series).null_count() == len(check.series)):
             checked[column.name] = check.values()
             _refuse_repeats(column, checked, log)
     return checked, log
@@ -112,14 +94,18 @@ class ColumnCheck:
         """Which cells are empty."""
         if self.series.dtype == pl.String:
             return self.series.is_null() | (self.series.str.strip_chars() == "").fill_null(value=True)
-        return self.series.is_null() | self.series.is_nan() if self.series.dtype.is_float() else self.series.is_null()
+        return _without_nan(self.series).is_null()
 
 
-def _is_empty(series: pl.Series) -> bool:
-    empty = (
-        series == "" if series.dtype == pl.String else series.is_nan() if series.dtype.is_float() else series.is_null()
-    )
-    return bool((empty | series.is_null()).all())
+def _read(column: Column, values: object) -> pl.Series:
+    """The values of a column with null for empty text."""
+    series = as_series(column.name, values, column.kind)
+    return series.set(series == "", None) if series.dtype == pl.String and (series == "").any() else series
+
+
+def _without_nan(series: pl.Series) -> pl.Series:
+    """Numbers with null for NaN; any other column as it is."""
+    return series.fill_nan(None) if series.dtype.is_float() else series
 
 
 def _cell(series: pl.Series, row: int) -> object:
@@ -145,47 +131,28 @@ def _refuse_repeats(column: Column, checked: Mapping[str, pl.Series], log: Probl
         log.add(column.name, [row], got=checked[column.name].__getitem__, want=want)
 
 
-def _same_length(table: str, columns: Mapping[str, pl.Series]) -> None:
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise BadInput(table, got=Verbatim(f"columns of different lengths ({listed})"), want="one length")
-    if not any(lengths.values()):
-        raise BadInput(table, got=Verbatim("no rows"), want="at least one row")
-
-
-# ---- one conversion per kind -----------------------------------------------------------------------------------------
-
-
 def _ids(check: ColumnCheck) -> pl.Series:
     """Whole numbers or text; text that is plain whole numbers throughout as numbers."""
-    series, dtype = check.series, check.series.dtype
-    if isinstance(dtype, pl.Categorical | pl.Enum | pl.Boolean):
-        series, dtype = series.cast(pl.String), pl.String()
-    if dtype == pl.String:
-        return _tidy_text(series)
-    if dtype.is_integer() or dtype == pl.Null:
+    series = check.series
+    if isinstance(series.dtype, pl.Categorical | pl.Enum | pl.Boolean):
+        series = series.cast(pl.String)
+    if series.dtype == pl.String and not _every(series, lambda known: known.str.contains(PLAIN_INTEGER)):
+        return series
+    if series.dtype in (pl.String, pl.Null) or series.dtype.is_integer():
         whole = series.cast(pl.Int64, strict=False)
         return whole if whole.null_count() == series.null_count() else series.cast(pl.String)
     want = f"{check.column.want}: a whole number or text"
-    if not dtype.is_float():
+    if not series.dtype.is_float():
         return check.refuse_kind(want)
     floats = series.cast(pl.Float64).fill_nan(None)
     check.refuse((floats != floats.floor()) | (floats.abs() >= 2.0**53), want)
     return floats.cast(pl.Int64, strict=False)
 
 
-def _tidy_text(series: pl.Series) -> pl.Series:
-    """Text with empty cells as nulls; as whole numbers if every value is a plain one."""
-    if (series == "").any():
-        series = series.set(series == "", None)
-    first = series.is_not_null().arg_max()
-    if first is None or series[first] is None or not series.slice(first, 1).str.contains(PLAIN_INTEGER)[0]:
-        return series
-    if not series.str.contains(PLAIN_INTEGER).all(ignore_nulls=True):
-        return series
-    whole = series.cast(pl.Int64, strict=False)
-    return whole if whole.null_count() == series.null_count() else series
+def _every(series: pl.Series, test: Callable[[pl.Series], pl.Series]) -> bool:
+    """Whether there are values and all of them pass; the first one is tried alone, since it mostly decides."""
+    known = series.drop_nulls()
+    return bool(len(known) and test(known.head(1)).all() and test(known).all())
 
 
 def _floats(check: ColumnCheck) -> pl.Series:
@@ -211,10 +178,7 @@ def _whole(check: ColumnCheck, low: float, high: float) -> pl.Series:
 def _labels(check: ColumnCheck) -> pl.Series:
     """Whole numbers, text or booleans; text that is true or false throughout as booleans."""
     values = check.series if check.series.dtype == pl.Boolean else _ids(check)
-    first = values.is_not_null().arg_max()
-    if values.dtype != pl.String or first is None or values[first] not in _BOOLEANS:
-        return values
-    if not values.is_in(list(_BOOLEANS)).all(ignore_nulls=True):
+    if values.dtype != pl.String or not _every(values, lambda known: known.is_in(list(_BOOLEANS))):
         return values
     return values.replace_strict(_BOOLEANS, return_dtype=pl.Boolean)
 
@@ -223,7 +187,7 @@ def _truths(check: ColumnCheck) -> pl.Series:
     """Correct answers, in the kind of value that the labels are."""
     labels, series = check.others["label"], check.series
     if labels.dtype == series.dtype == pl.String:
-        return series.set(series == "", None)  # text as it stands: "True" among text labels is text
+        return series  # as it stands: "True" among text labels is text
     truth = _labels(check)
     if truth.dtype == labels.dtype or truth.null_count() == len(truth):
         return truth
@@ -265,9 +229,6 @@ _CONVERSIONS: Final[dict[str, Callable[[ColumnCheck], pl.Series]]] = {
 }
 
 
-# ---- whatever holds values, as a Polars column -----------------------------------------------------------------------
-
-
 def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
     """A Polars column from a list, tuple, NumPy array, Polars or pandas column.
 
@@ -277,9 +238,7 @@ def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
     if isinstance(values, pl.Series):
         return values.alias(name)
     if kind == "time" and isinstance(values, list | tuple):
-        times = python_times(name, values)
-        if times is not None:
-            return times
+        values = list(map(time_text, values))
     if hasattr(values, "to_numpy"):
         values = np.asarray(values.to_numpy())
     if isinstance(values, np.ndarray):

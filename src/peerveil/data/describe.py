@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -86,14 +86,17 @@ class TableDescription(Pictured):
 
     def frame(self) -> pl.DataFrame:
         """One row per fact: its name and its value, as text."""
-        rows: list[tuple[str, Any]] = [("table", self.kind), *self.facts.items()]
-        rows += [(f"column {column.name}", column.meaning) for column in self.columns]
-        rows.append(("missing values", sum(column.missing for column in self.columns)))
-        rows += [(f"missing values in column {c.name}", c.missing) for c in self.columns if c.missing]
         shares = self.distribution
         bins = zip(shares.bins, shares.counts, strict=True)
-        rows += [(f"{shares.counted} with {shares.by} {value}", count) for value, count in bins]
-        rows += [("note", note) for note in self.notes]
+        rows: list[tuple[str, Any]] = [
+            ("table", self.kind),
+            *self.facts.items(),
+            *((f"column {column.name}", column.meaning) for column in self.columns),
+            ("missing values", sum(column.missing for column in self.columns)),
+            *((f"missing values in column {column.name}", column.missing) for column in self.columns if column.missing),
+            *((f"{shares.counted} with {shares.by} {value}", count) for value, count in bins),
+            *(("note", note) for note in self.notes),
+        ]
         return pl.DataFrame({"name": [name for name, _ in rows], "value": [str(value) for _, value in rows]})
 
     def draw(self, ax: Axes) -> None:
@@ -128,52 +131,38 @@ def describe(table: Reviews | Events | Rankings | Labels) -> TableDescription:
     >>> describe(reviews).facts["reviews per paper (median)"]
     1.5
     """
-    match table:
-        case Reviews():
-            headline, facts, distribution = _reviews(table)
-        case Events():
-            headline, facts, distribution = _events(table)
-        case Rankings():
-            headline, facts, distribution = _rankings(table)
-        case Labels():
-            headline, facts, distribution = _labels(table)
-        case _:
-            want = "Reviews, Events, Rankings or Labels (Reviews.of(data) makes reviews of a DataFrame or a path)"
-            raise BadInput("table", got=table, want=want)
+    if type(table) not in _KINDS:
+        want = "Reviews, Events, Rankings or Labels (Reviews.of(data) makes reviews of a DataFrame or a path)"
+        raise BadInput("table", got=table, want=want)
+    headline, facts, distribution = _KINDS[type(table)](table)
     facts = {"rows": len(table), **facts}
     return TableDescription(type(table).__name__, headline, facts, _columns(table), distribution, table.notes)
 
 
 def _columns(table: Table) -> tuple[ColumnDescription, ...]:
     if not isinstance(table, Rankings):
-        meaning = {name: table._schema[name].meaning for name in table.frame.columns}
-        return tuple(ColumnDescription(name, meaning[name], table.frame[name].null_count()) for name in meaning)
+        return tuple(
+            ColumnDescription(column.name, table._schema[column.name].meaning, column.null_count())
+            for column in table.frame
+        )
     missing = zip(table.items, (table.counts @ (table.ranks < 0)).tolist(), strict=True)
     ranks = (ColumnDescription(name, "rank of this item; 0 is the best", count) for name, count in missing)
     return ColumnDescription("count", "how often the ranking occurred", 0), *ranks
 
 
 def _reviews(table: Reviews) -> Described:
-    facts = _groups(table, "paper", "reviews")
-    by = ", reviewers unknown"
-    if table.has_reviewers:
-        facts |= _groups(table, "reviewer", "reviews")
-        by = f" by {plural(int(facts['reviewers']), 'reviewer')}"
-    facts |= {**_score_facts(table.scores), "criteria": len(table.criteria)}
+    facts = {**_groups(table, "reviews"), **_score_facts(table.scores), "criteria": len(table.criteria)}
     if table.has_times:
         facts |= _time_facts(table, "review")
-    headline = (
-        f"{plural(len(table), 'review')} of {plural(int(facts['papers']), 'paper')}{by}, "
-        f"{_range(facts, 'reviews per paper')} per paper; "
-        f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
-    )
+    scores = f"scores {_range(facts, 'score')}, median {facts['score (median)']:g}"
+    headline = f"{table._size}, {_range(facts, 'reviews per paper')} per paper; {scores}"
     return headline, facts, _score_distribution(table.scores)
 
 
 def _events(table: Events) -> Described:
-    facts = _groups(table, "actor", "events") | _groups(table, "thread", "events")
-    facts["replies"] = table.frame["reply_to"].count() if table.has_replies else 0
-    return table.headline, facts | _time_facts(table, "event"), _time_distribution(table.times)
+    replies = table.frame["reply_to"].count() if table.has_replies else 0
+    facts = {**_groups(table, "events"), "replies": replies, **_time_facts(table, "event")}
+    return table.headline, facts, _time_distribution(table.times)
 
 
 def _rankings(table: Rankings) -> Described:
@@ -187,31 +176,32 @@ def _rankings(table: Rankings) -> Described:
         "rankings with ties": int(counts[tied].sum()),
         **_spread("items per ranking", (ranks >= 0).sum(axis=1), counts),
     }
-    return (
-        table.headline,
-        facts,
-        _most_frequent("rankings", "first place", table.items, (counts @ (ranks == 0)).tolist()),
-    )
+    first_places = dict(zip(table.items, (counts @ (ranks == 0)).tolist(), strict=True))
+    return table.headline, facts, _most_frequent("rankings", "first place", first_places)
 
 
 def _labels(table: Labels) -> Described:
-    answers = table.frame["label"].value_counts().sort("count", "label", descending=[True, False])
-    facts = _groups(table, "task", "answers") | _groups(table, "worker", "answers")
-    facts |= {"classes": answers.height, "answers by a worker who had answered the task before": table.repeated}
+    answers = table.frame["label"].value_counts().sort("label")
+    again = {"answers by a worker who had answered the task before": table.repeated}
+    facts = {**_groups(table, "answers"), "classes": answers.height, **again}
     if table.has_truth:
-        facts["tasks with a known correct answer"] = table.frame.drop_nulls("truth")["task"].n_unique()
-    distribution = _most_frequent("answers", "label", list(map(str, answers["label"])), answers["count"].to_list())
-    return f"{table.headline}; {plural(answers.height, 'class', 'classes')}", facts, distribution
+        facts["tasks with a known correct answer"] = table._known_tasks
+    counts = dict(zip(map(str, answers["label"]), answers["count"], strict=True))
+    headline = f"{table.headline}; {plural(answers.height, 'class', 'classes')}"
+    return headline, facts, _most_frequent("answers", "label", counts)
 
 
-# ---- facts -----------------------------------------------------------------------------------------------------------
+_KINDS: Final[dict[type, Any]] = {Reviews: _reviews, Events: _events, Rankings: _rankings, Labels: _labels}
 
 
-def _groups(table: Table, column: str, rows: str) -> Facts:
-    """How many different values a column has, and how many rows each of them."""
-    codes, values = table.numbered(column)
-    sizes = np.bincount(codes)
-    return {f"{column}s": len(values), **_spread(f"{rows} per {column}", sizes, np.ones_like(sizes))}
+def _groups(table: Table, rows: str) -> Facts:
+    """How many people and things there are, and how many rows for each of them."""
+    facts: Facts = {}
+    for name in table._counted:
+        codes, values = table.numbered(name)
+        sizes = np.bincount(codes)
+        facts |= {f"{name}s": len(values), **_spread(f"{rows} per {name}", sizes, np.ones_like(sizes))}
+    return facts
 
 
 def _spread(name: str, values: Ints, counts: Ints) -> dict[str, int | float]:
@@ -261,9 +251,6 @@ def _time_facts(table: Table, noun: str) -> Facts:
     }
 
 
-# ---- distributions ---------------------------------------------------------------------------------------------------
-
-
 def _score_distribution(scores: Floats) -> Distribution:
     values, counts = np.unique(scores, return_counts=True)
     if values.size <= MOST_BINS:
@@ -291,13 +278,12 @@ def _time_distribution(times: Ints) -> Distribution:
     return Distribution("events", "time from", tuple(labels.tolist()), tuple(counts.tolist()))
 
 
-def _most_frequent(counted: str, by: str, values: Sequence[str], counts: Sequence[int]) -> Distribution:
+def _most_frequent(counted: str, by: str, counts: Mapping[str, int]) -> Distribution:
     """The most frequent values, and all others together."""
-    order = sorted(range(len(values)), key=lambda place: -counts[place])
+    order = sorted(counts, key=lambda value: -counts[value])
     shown, rest = order[:MOST_BINS], order[MOST_BINS:]
-    bins = {values[place]: int(counts[place]) for place in shown}
-    if rest:
-        bins[f"({len(rest):,} others)"] = sum(int(counts[place]) for place in rest)
+    others = {f"({len(rest):,} others)": sum(counts[value] for value in rest)} if rest else {}
+    bins = {value: counts[value] for value in shown} | others
     return Distribution(counted, by, tuple(bins), tuple(bins.values()))
 
 

@@ -49,8 +49,7 @@ def identity_of(who: pl.Series | None, what: pl.Series, value: pl.Series) -> str
     True
     """
     people = pl.Series([None] * len(what), dtype=pl.String) if who is None else _plain(who)
-    columns = {"who": people, "what": _plain(what), "value": _plain(value)}
-    return fingerprint_of("data", pl.DataFrame(columns))
+    return fingerprint_of("data", pl.DataFrame({"who": people, "what": _plain(what), "value": _plain(value)}))
 
 
 def _plain(series: pl.Series) -> pl.Series:
@@ -83,16 +82,11 @@ def _sorted(frame: pl.DataFrame) -> pl.DataFrame:
     widths = [cast("int", frame[name].max()) - low + 1 for name, low in zip(frame.columns, lows, strict=False)]
     if not widths or math.prod(widths) >= 2**62:
         return frame.sort(frame.columns, nulls_last=False)
-    key = np.zeros(frame.height, dtype=np.int64)
-    for series, low, width in zip(frame.get_columns(), lows, widths, strict=True):
-        key *= width
-        key += series.to_numpy() - low
+    shifted = [series.to_numpy() - low for series, low in zip(frame.get_columns(), lows, strict=True)]
+    key = np.ravel_multi_index(shifted, widths)
     key.sort()
-    parts = []
-    for name, low, width in reversed(list(zip(frame.columns, lows, widths, strict=True))):
-        key, rest = np.divmod(key, width)
-        parts.append(pl.Series(name, rest + low))
-    return pl.DataFrame(parts[::-1])
+    parts = zip(frame.columns, np.unravel_index(key, widths), lows, strict=True)
+    return pl.DataFrame([pl.Series(name, part + low) for name, part, low in parts])
 
 
 def _blocks(series: pl.Series) -> Iterator[bytes]:

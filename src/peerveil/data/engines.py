@@ -22,7 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.errors import BadInput, PeerveilError, Verbatim, one_of
 
 ENGINES: Final = ("duckdb", "spark")
 SPARK_SETTINGS: Final = {
@@ -68,7 +68,7 @@ def open_table(
     texts
         Columns of a CSV file to take as texts, where the engine must not guess what they are (times).
     """
-    _check_engine(engine)
+    one_of(engine, "engine", ENGINES)
     if is_table(source):
         yield _checked(source, columns, argument)
         return
@@ -99,16 +99,10 @@ def connect(engine: str, *, memory: str | None = None, master: str | None = None
     master
         For Spark the address of the cluster, such as ``"spark://head:7077"`` or ``"local[2]"``.
     """
-    _check_engine(engine)
-    if engine == "spark":
+    if one_of(engine, "engine", ENGINES) == "spark":
         return _ibis().pyspark.connect(_spark(memory, master)[0])
     folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
     return _duckdb(memory, str(folder))
-
-
-def _check_engine(engine: str) -> None:
-    if engine not in ENGINES:
-        raise BadInput("engine", got=engine, want="'duckdb' or 'spark'")
 
 
 def is_table(source: Any) -> bool:
@@ -122,7 +116,8 @@ def rows_of(expression: Any) -> list[dict[str, Any]]:
     Neither pandas nor Arrow stands in between, so that it is the same with every version of them.
     """
     backend = expression.get_backend()
-    if backend.name == "duckdb" and not _uses_memory(expression):
+    in_memory = any(type(node).__name__ == "InMemoryTable" for node in expression.op().find(object))
+    if backend.name == "duckdb" and not in_memory:  # else the database does not have every table yet
         rows = backend.con.execute(str(backend.compile(expression))).fetchall()
     elif backend.name == "pyspark":
         rows = backend.raw_sql(str(backend.compile(expression))).collect()
@@ -141,11 +136,6 @@ def builtin(name: str) -> Any:
     function.__name__ = name
     function.__annotations__ = {"return": int}
     return _ibis().udf.scalar.builtin(function)
-
-
-def _uses_memory(expression: Any) -> bool:
-    """Whether an expression needs a table that the database does not have yet."""
-    return any(type(node).__name__ == "InMemoryTable" for node in expression.op().find(object))
 
 
 @contextmanager

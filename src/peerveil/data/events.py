@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import ColumnCheck, RawTable, check_columns
-from peerveil.data.schema import EVENTS, ORDER_LEAKS, TableSchema
+from peerveil.core.arrays import Flags, Ints
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.data.check import ColumnCheck, check_columns
+from peerveil.data.schema import EVENTS, ORDER_LEAKS, RawTable, TableSchema
 from peerveil.data.table import Table, plural, read_only
-from peerveil.data.times import check_now
-
-if TYPE_CHECKING:
-    from peerveil.data.problems import ProblemLog
+from peerveil.data.times import check_moment
 
 UnknownReplies = Literal["refuse", "drop"]
 _ROW = "row of the input"
@@ -65,6 +63,7 @@ class Events(Table):
     """
 
     _schema: ClassVar[TableSchema] = EVENTS
+    _rows: Ints
 
     def __init__(
         self,
@@ -85,17 +84,12 @@ class Events(Table):
 
     @classmethod
     def _checked(
-        cls,
-        raw: RawTable,
-        time_zone: str | None = None,
-        now: datetime | None = None,
-        unknown_replies: UnknownReplies = "refuse",
+        cls, raw: RawTable, time_zone: str | None = None, now: datetime | None = None, unknown_replies: str = "refuse"
     ) -> tuple[pl.DataFrame, list[str]]:
-        latest = check_now(now)
-        if unknown_replies not in ("refuse", "drop"):
-            raise BadInput("unknown_replies", got=unknown_replies, want="'refuse' or 'drop'")
+        one_of(unknown_replies, "unknown_replies", ("refuse", "drop"))
         columns, log = check_columns(EVENTS, raw, time_zone)
-        if latest is not None:
+        if now is not None:
+            latest = check_moment(now, "now")
             want = f"a time not after {latest:%Y-%m-%dT%H:%M:%SZ}"
             ColumnCheck(EVENTS["time"], columns["time"], log).refuse(columns["time"] > latest, want)
         log.raise_any()
@@ -103,7 +97,8 @@ class Events(Table):
         if "reply_to" in columns:
             if "id" not in columns:
                 raise BadInput("reply_to", got=Verbatim("replies"), want="an id column that they refer to")
-            columns["reply_to"] = _known_replies(columns["reply_to"], columns["id"], log, unknown_replies, notes)
+            check = ColumnCheck(EVENTS["reply_to"], columns["reply_to"], log)
+            columns["reply_to"] = _known_replies(check, columns["id"], unknown_replies, notes)
             log.raise_any()
         order = [name for name in (*EVENTS.names, *raw.further) if name in columns]
         frame = pl.DataFrame([columns[name] for name in order]).with_row_index(_ROW, offset=1)
@@ -115,32 +110,30 @@ class Events(Table):
             frame = frame.sort("time", maintain_order=True)
         return frame.rechunk(), notes
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
+    @classmethod
+    def _keeps(cls, name: str, values: Any) -> bool:  # noqa: ARG003
         return name in ORDER_LEAKS
 
     def _fill(self, frame: pl.DataFrame, notes: Sequence[str] = ()) -> None:
         """The row of the input is kept beside the content, of which it is no part."""
-        super()._fill(frame.drop(_ROW, strict=False), notes)
-        if _ROW in frame.columns:
-            self._cache["rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())
+        super()._fill(frame.drop(_ROW), notes)
+        vars(self)["_rows"] = read_only(frame[_ROW].cast(pl.Int64).to_numpy())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """With the rows of the input, which say in which order posts of one moment came."""
         return type(self)._wrap, (self._frame.with_columns(pl.Series(_ROW, self.rows)), self._notes)
 
     @property
-    def rows(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def rows(self) -> Ints:
         """The row of the input that each event came from, counted from 1 over the rows that were read; read-only.
 
         >>> Events(actor=["bo", "ann"], thread=[7, 7], time=["2026-03-01T10:05Z", "2026-03-01T10:00Z"]).rows.tolist()
         [2, 1]
         """
-        rows: np.ndarray[Any, np.dtype[np.int64]] = self._cache["rows"]
-        return rows
+        return self._rows
 
     @property
-    def times(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def times(self) -> Ints:
         """Microseconds since 1970, in order, as a read-only array."""
         return self.column("time").view(np.int64)
 
@@ -165,15 +158,13 @@ class Events(Table):
         return text
 
 
-def _known_replies(
-    reply_to: pl.Series, ids: pl.Series, log: ProblemLog, unknown_replies: str, notes: list[str]
-) -> pl.Series:
+def _known_replies(check: ColumnCheck, ids: pl.Series, unknown_replies: str, notes: list[str]) -> pl.Series:
+    reply_to = check.series
     if reply_to.dtype != ids.dtype:
         reply_to, ids = reply_to.cast(pl.String), ids.cast(pl.String)
     rows = pl.DataFrame({"id": ids}).with_row_index("row")
     parent = pl.DataFrame({"id": reply_to}).join(rows, on="id", how="left", maintain_order="left")["row"].cast(pl.Int64)
     unknown = parent.is_null() & reply_to.is_not_null()
-    check = ColumnCheck(EVENTS["reply_to"], reply_to, log)
     if unknown_replies == "refuse":
         check.refuse(unknown, "the id of an event in this table (or say unknown_replies='drop')")
     elif unknown.any():
@@ -183,7 +174,7 @@ def _known_replies(
     return reply_to.set(unknown, None)
 
 
-def _in_circle(parent: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _in_circle(parent: Ints) -> Flags:
     """Which rows never reach a post that answers nothing, by doubling the step until all others have."""
     above = parent.copy()
     for _ in range(len(parent).bit_length() + 1):
@@ -191,5 +182,4 @@ def _in_circle(parent: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, n
         if not len(going):
             break
         above[going] = above[above[going]]
-    circular: np.ndarray[Any, np.dtype[np.bool_]] = above >= 0
-    return circular
+    return above >= 0

@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import PLAIN_INTEGER, ColumnCheck, RawTable
+from peerveil.data.check import ColumnCheck
 from peerveil.data.problems import ProblemLog, TableSource
-from peerveil.data.schema import LABELS, TableSchema
+from peerveil.data.schema import LABELS, PLAIN_INTEGER, RawTable, TableSchema
 from peerveil.data.table import Table, plural, read_only
 
 _MOST_SHOWN = 6  # classes that an error names
@@ -114,14 +114,18 @@ class Labels(Table):
         return read_only(codes.fill_null(-1).to_numpy())
 
     @property
+    def _known_tasks(self) -> int:
+        """The number of tasks whose right answer is known."""
+        return self._frame.drop_nulls("truth")["task"].n_unique() if self.has_truth else 0
+
+    @property
     def headline(self) -> str:
         """The labels in one line, without notes on how they were read."""
         text = f"{plural(len(self), 'label')} by {self._plural('worker')} on {self._plural('task')}"
         if self.repeated:
             text += f"; {self.repeated:,} by a worker who had answered the task before"
         if self.has_truth:
-            known = self._frame.drop_nulls("truth")["task"].n_unique()
-            text += f"; right answer known for {plural(known, 'task')}"
+            text += f"; right answer known for {plural(self._known_tasks, 'task')}"
         return text
 
 

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from peerveil.core.arrays import Flags, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.check import ColumnCheck, as_series
+from peerveil.data.problems import ProblemLog, TableSource
 from peerveil.data.schema import RANKINGS
 
-if TYPE_CHECKING:
-    from peerveil.data.problems import ProblemLog
-
 Ranks = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
-Counts = np.ndarray[Any, np.dtype[np.int64]]
-Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _BLOCK_CELLS = 4_000_000
+IN_MEMORY = TableSource("Rankings", in_memory=True)
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,65 @@ class RankSet:
     """What a reader of rankings hands over: checked ranks, how often each occurred, and the items' names."""
 
     ranks: Ranks
-    counts: Counts
+    counts: Ints
     items: tuple[str, ...]
+
+    @classmethod
+    def checked(cls, ranks: Ranks, counts: Any, items: tuple[str, ...], log: ProblemLog) -> RankSet:
+        """Ranks without gaps; counts that are none and rankings without any item are noted, then all notes raised.
+
+        >>> RankSet.checked(np.array([[0, 0, 2]]), None, ("a", "b", "c"), ProblemLog(TableSource("x"))).ranks.tolist()
+        [[0, 0, 1]]
+        """
+        numbers = checked_counts(counts, len(ranks), log)
+        empty = np.flatnonzero((ranks < 0).all(axis=1)).tolist()
+        log.add(None, empty, got=lambda _: Verbatim("no ranked item"), want="at least one")
+        log.raise_any()
+        return cls(without_gaps(ranks), numbers, items)
+
+    @classmethod
+    def of_matrix(cls, ranks: Any, counts: Any, items: Sequence[str] | None) -> RankSet:
+        """From numbers, one row per ranking and one column per item; NaN is -1."""
+        want = "whole numbers, one row per ranking and one column per item"
+        try:
+            matrix = np.asarray(ranks)
+        except ValueError:
+            raise BadInput("ranks", got=Verbatim("rows of different lengths"), want=want) from None
+        if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
+            raise BadInput("ranks", got=Verbatim(f"{matrix.dtype} of shape {matrix.shape}"), want=want)
+        if matrix.size == 0:
+            raise BadInput("ranks", got=Verbatim(f"shape {matrix.shape}"), want="at least one ranking and one item")
+        names = checked_items(items, matrix.shape[1])
+        log = ProblemLog(IN_MEMORY)
+        matrix = np.where(np.isnan(matrix), -1.0, matrix) if matrix.dtype.kind == "f" else matrix
+        return cls.checked(checked_ranks(matrix, names, log), counts, names, log)
+
+    @classmethod
+    def of_orders(cls, orders: Sequence[Sequence[Any]], items: Sequence[str], counts: Any) -> RankSet:
+        """From lists of names, best first. Goes through the lists one by one: for small inputs."""
+        if isinstance(orders, str) or not hasattr(orders, "__len__") or not len(orders):
+            raise BadInput("orders", got=orders, want="at least one list of items, best first")
+        names = checked_items(items)
+        log = ProblemLog(IN_MEMORY)
+        columns = {name: position for position, name in enumerate(names)}
+        ranks = np.full((len(orders), len(names)), -1, dtype=rank_type(len(names)))
+        for row, order in enumerate(orders):
+
+            def refuse(got: object, want: str, row: int = row) -> None:
+                log.add(None, [row], got=lambda _: got, want=want)
+
+            if isinstance(order, str) or not hasattr(order, "__len__"):
+                refuse(order, "a list of items, best first")
+                continue
+            for rank, entry in enumerate(order):
+                for name in entry if isinstance(entry, list | tuple | set | frozenset) else [entry]:
+                    if name not in columns:
+                        refuse(name, f"one of the {len(names)} items")
+                    elif ranks[row, columns[name]] >= 0:
+                        refuse(Verbatim(f"the item {name!r} twice"), "every item at most once")
+                    else:
+                        ranks[row, columns[name]] = rank
+        return cls.checked(ranks, counts, names, log)
 
     def fingerprint(self) -> str:
         """SHA-256, in hex. Equal rankings are one ranking with the sum of their counts; the order of items is ignored."""
@@ -45,16 +100,16 @@ class RankSet:
         return hashlib.sha256(names + distinct.tobytes() + counts.tobytes()).hexdigest()
 
 
+@dataclass
 class RankingSums:
     """The identity of rankings, gathered piece by piece: any order of rows, pieces and items gives the same.
 
     A sum of two 64-bit hashes of every row. Nobody gains by a collision: data that are taken for others are refused.
     """
 
-    def __init__(self) -> None:
-        self._sums = [0, 0]
+    _sums: list[int] = field(default_factory=lambda: [0, 0])
 
-    def add(self, ranks: Ranks, counts: Counts, items: Sequence[str]) -> None:
+    def add(self, ranks: Ranks, counts: Ints, items: Sequence[str]) -> None:
         """Take in rows of ranks, each so many times."""
         order = np.argsort(np.array(items))
         for position, factor in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
@@ -94,36 +149,13 @@ def checked_items(items: Sequence[str] | None, number: int | None = None) -> tup
     return names
 
 
-def as_matrix(ranks: Any) -> np.ndarray[Any, Any]:
-    """Two-dimensional numbers; NaN becomes -1."""
-    want = "whole numbers, one row per ranking and one column per item"
-    try:
-        array = np.asarray(ranks)
-    except ValueError:
-        raise BadInput("ranks", got=Verbatim("rows of different lengths"), want=want) from None
-    if array.ndim != 2 or array.dtype.kind not in "iuf":
-        raise BadInput("ranks", got=Verbatim(f"{array.dtype} of shape {array.shape}"), want=want)
-    if array.size == 0:
-        raise BadInput("ranks", got=Verbatim(f"shape {array.shape}"), want="at least one ranking and one item")
-    return np.where(np.isnan(array), -1.0, array) if array.dtype.kind == "f" else array
-
-
 def checked_ranks(
-    matrix: np.ndarray[Any, Any],
-    items: Sequence[str],
-    log: ProblemLog,
-    *,
-    base: int | None = None,
-    places: int | None = None,
+    matrix: np.ndarray[Any, Any], items: Sequence[str], log: ProblemLog, *, base: int | None = None, places: int = 0
 ) -> Ranks:
-    """Ranks in the smallest type, without gaps; what is out of range or fractional is noted by row and item.
+    """Ranks in the smallest type; what is out of range or fractional is noted by row and item.
 
     ``base`` is what the input counts ranks from, so that an error can speak the input's language; ``places`` is how
     many items were ranked, if only some of them are kept.
-
-    >>> from peerveil.data.problems import ProblemLog, TableSource
-    >>> checked_ranks(np.array([[0, 0, 2]]), "abc", ProblemLog(TableSource("x"))).tolist()
-    [[0, 0, 1]]
     """
     width = places or matrix.shape[1]
     bad = (matrix < -1) | (matrix >= width)
@@ -132,18 +164,11 @@ def checked_ranks(
     low, gap = (0, "-1") if base is None else (base, "nothing")
     want = f"a rank from {low} to {width - 1 + low}, or {gap} for an item that is left out"
     for column in np.flatnonzero(bad.any(axis=0)).tolist():
-        values = matrix[:, column] + low
-        log.add(items[column], np.flatnonzero(bad[:, column]).tolist(), got=lambda row: values[row].item(), want=want)  # noqa: B023
+        cells = (matrix[:, column] + low).tolist()
+        log.add(items[column], np.flatnonzero(bad[:, column]).tolist(), got=cells.__getitem__, want=want)
     if bad.any():
         return np.zeros(matrix.shape, dtype=rank_type(width))
-    array: Ranks = matrix.astype(rank_type(width))
-    _refuse_empty(array, log)
-    return without_gaps(array)
-
-
-def _refuse_empty(ranks: Ranks, log: ProblemLog) -> None:
-    empty = np.flatnonzero((ranks < 0).all(axis=1)).tolist()
-    log.add(None, empty, got=lambda _: Verbatim("no ranked item"), want="at least one")
+    return matrix.astype(rank_type(width))
 
 
 def _blocks(rows: int, width: int) -> Iterator[slice]:
@@ -152,7 +177,7 @@ def _blocks(rows: int, width: int) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, rows, step))
 
 
-def complete_rows(ranks: Ranks) -> Mask:
+def complete_rows(ranks: Ranks) -> Flags:
     """Which rows put every item on a place of its own.
 
     >>> complete_rows(np.array([[1, 0], [0, 0], [0, -1]])).tolist()
@@ -168,10 +193,9 @@ def complete_rows(ranks: Ranks) -> Mask:
     return complete
 
 
-def tied_rows(ranks: Ranks) -> Mask:
+def tied_rows(ranks: Ranks) -> Flags:
     """Which rows, without gaps, put two items on one place."""
-    tied: Mask = ranks.max(axis=1) + 1 < (ranks >= 0).sum(axis=1)
-    return tied
+    return np.asarray(ranks.max(axis=1) + 1 < (ranks >= 0).sum(axis=1))
 
 
 def without_gaps(ranks: Ranks) -> Ranks:
@@ -191,7 +215,7 @@ def without_gaps(ranks: Ranks) -> Ranks:
     return ranks
 
 
-def checked_counts(counts: Any, rows: int, log: ProblemLog) -> Counts:
+def checked_counts(counts: Any, rows: int, log: ProblemLog) -> Ints:
     """How often each ranking occurred: whole numbers of at least 1."""
     if counts is None:
         return np.ones(rows, dtype=np.int64)
@@ -199,29 +223,3 @@ def checked_counts(counts: Any, rows: int, log: ProblemLog) -> Counts:
         got = Verbatim(f"values of shape {np.shape(counts)}")
         raise BadInput("counts", got=got, want=f"{rows} whole numbers, one per ranking")
     return ColumnCheck(RANKINGS["count"], as_series("count", counts), log).values().fill_null(1).to_numpy()
-
-
-def ranks_from_orders(orders: Sequence[Sequence[Any]], items: Sequence[str], log: ProblemLog) -> Ranks:
-    """Ranks from lists of names, best first. Goes through the lists one by one: for small inputs and after failures."""
-    if isinstance(orders, str) or not hasattr(orders, "__len__") or not len(orders):
-        raise BadInput("orders", got=orders, want="at least one list of items, best first")
-    columns = {name: position for position, name in enumerate(items)}
-    ranks = np.full((len(orders), len(items)), -1, dtype=rank_type(len(items)))
-    for row, order in enumerate(orders):
-
-        def refuse(got: object, want: str, row: int = row) -> None:
-            log.add(None, [row], got=lambda _: got, want=want)
-
-        if isinstance(order, str) or not hasattr(order, "__len__"):
-            refuse(order, "a list of items, best first")
-            continue
-        for rank, entry in enumerate(order):
-            for name in entry if isinstance(entry, list | tuple | set | frozenset) else [entry]:
-                if name not in columns:
-                    refuse(name, f"one of the {len(items)} items")
-                elif ranks[row, columns[name]] >= 0:
-                    refuse(Verbatim(f"the item {name!r} twice"), "every item at most once")
-                else:
-                    ranks[row, columns[name]] = rank
-    _refuse_empty(ranks, log)
-    return without_gaps(ranks)

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from operator import itemgetter
+from typing import Any
 
 from peerveil.core.errors import BadInput, Verbatim, show
 
@@ -22,6 +24,7 @@ MOST_REPORTED = 20
 _MOST_SHOWN = 5
 _MOST_HELD = 200
 MISSING = Verbatim("nothing")
+Place = tuple[int, int | None]  # a row and, where there are lines, a line, both from 1
 
 
 @dataclass(frozen=True)
@@ -110,47 +113,33 @@ class BadTable(BadInput):
         return type(self), (self.problems, self.total)
 
 
-def same_row(position: int) -> tuple[int, int | None]:
-    """The row number of a table without lines."""
-    return position + 1, None
-
-
 @dataclass(frozen=True)
 class TableSource:
     """Where the rows of a table came from, so that an error can point back at them.
 
-    ``locate`` turns a position (from 0) into a row number and, if there is one, a line number. It is called
-    only once something is wrong, so it may be slow. ``names`` says what a column is called in the file.
+    ``places`` gives the place of every position, where that is not simply the next row. It is called only once something
+    is wrong, so it may be slow. ``names`` says what a column is called in the file.
     """
 
     name: str
-    locate: Callable[[int], tuple[int, int | None]] = same_row
+    places: Callable[[], Sequence[Place]] = tuple
     in_memory: bool = False
-    names: tuple[tuple[str, str], ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
-    def column(self, column: str) -> str:
-        """What a column is called where it came from."""
-        return dict(self.names).get(column, column)
+    @cached_property
+    def _places(self) -> Sequence[Place]:
+        return self.places()
 
-    def problem(self, column: str | None, position: int, got: object, want: str) -> Problem:
-        """What is wrong at a position (from 0)."""
-        row, line = self.locate(position)
-        shown = None if column is None else self.column(column)
-        return Problem(self.name, got, want, row, shown, line, self.in_memory)
+    def locate(self, position: int) -> Place:
+        """The place of a position (from 0)."""
+        return self._places[position] if position < len(self._places) else (position + 1, None)
 
-    def refusal(
-        self,
-        got: object,
-        want: str,
-        *,
-        column: str | None = None,
-        line: int | None = None,
-        suggestion: Mapping[str, str] | None = None,
-    ) -> BadTable:
-        """The error that refuses the file as a whole, or one column or line of it."""
-        return BadTable([Problem(self.name, got, want, None, column, line, self.in_memory, suggestion)])
+    def refusal(self, got: str, want: str, **place: Any) -> BadTable:
+        """The error that refuses the file, or the line or column that ``place`` names; ``got`` are words."""
+        return BadTable([Problem(self.name, Verbatim(got), want, in_memory=self.in_memory, **place)])
 
 
+@dataclass
 class ProblemLog:
     """Collects what is wrong with one table; raises once everything has been checked.
 
@@ -165,16 +154,18 @@ class ProblemLog:
       votes.csv, row 10, column rank: got -1, need a rank from 0 to 6
     """
 
-    def __init__(self, source: TableSource) -> None:
-        self.source = source
-        self.total = 0
-        self._entries: list[tuple[int, Problem]] = []
+    source: TableSource
+    total: int = 0
+    _entries: list[tuple[int, Problem]] = field(default_factory=list)
 
     def add(self, column: str | None, positions: Sequence[int], *, got: Callable[[int], object], want: str) -> None:
         """Note the same problem at several positions (from 0), with the value at each."""
         self.total += len(positions)
+        shown = None if column is None else self.source.names.get(column, column)
         for position in positions[: min(MOST_REPORTED, _MOST_HELD - len(self._entries))]:
-            self._entries.append((position, self.source.problem(column, position, got(position), want)))
+            row, line = self.source.locate(position)
+            problem = Problem(self.source.name, got(position), want, row, shown, line, self.source.in_memory)
+            self._entries.append((position, problem))
 
     def raise_any(self) -> None:
         """Raise :class:`BadTable` if anything was noted, the earliest rows first."""

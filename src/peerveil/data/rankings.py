@@ -6,38 +6,23 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.files import write_text
-from peerveil.data.orders import (
-    RankingSums,
-    Ranks,
-    RankSet,
-    as_matrix,
-    checked_counts,
-    checked_items,
-    checked_ranks,
-    complete_rows,
-    ranks_from_orders,
-    tied_rows,
-)
-from peerveil.data.problems import ProblemLog, TableSource
+from peerveil.data.orders import RankingSums, Ranks, RankSet, complete_rows, tied_rows
 from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.preflib import KINDS, preflib_text, read_preflib, stream_preflib
-from peerveil.data.readers.rank_tables import check_layout, ranks_of_table
+from peerveil.data.readers.rank_tables import ranks_of_table
 from peerveil.data.readers.recognize import chosen_format
 from peerveil.data.readers.tabular import TABULAR
-from peerveil.data.schema import RANKINGS, TableSchema
+from peerveil.data.schema import RANKINGS, RawTable, ReadOptions, TableSchema
 from peerveil.data.table import Table, check_names, plural, read_only, write_frame
-
-if TYPE_CHECKING:
-    from peerveil.data.check import RawTable
-    from peerveil.data.readers.platforms import ReadOptions
 
 
 class Rankings(Table):
@@ -87,13 +72,7 @@ for an item that is left out
     _frame: RankSet  # type: ignore[assignment]
 
     def __init__(self, ranks: Any, counts: Any = None, items: Sequence[str] | None = None) -> None:
-        log = ProblemLog(TableSource("Rankings", in_memory=True))
-        matrix = as_matrix(ranks)
-        names = checked_items(items, matrix.shape[1])
-        array = checked_ranks(matrix, names, log)
-        number = checked_counts(counts, len(array), log)
-        log.raise_any()
-        self._fill(RankSet(array, number, names))
+        self._fill(RankSet.of_matrix(ranks, counts, items))
 
     def _fill(self, content: Any, notes: Sequence[str] = ()) -> None:
         """The content is not a frame but a set of ranks."""
@@ -107,12 +86,7 @@ for an item that is left out
         array([[ 0,  1, -1],
                [ 1,  1,  0]], dtype=int16)
         """
-        names = checked_items(items)
-        log = ProblemLog(TableSource("Rankings", in_memory=True))
-        array = ranks_from_orders(orders, names, log)
-        number = checked_counts(counts, len(array), log)
-        log.raise_any()
-        return cls._wrap(RankSet(array, number, names))
+        return cls._wrap(RankSet.of_orders(orders, items, counts))
 
     @classmethod
     def _of_file(cls, file: InputFile, chosen: str, wanted: ReadOptions, options: dict[str, Any]) -> Self:
@@ -126,11 +100,7 @@ for an item that is left out
     def _checked(
         cls, raw: RawTable, items: Sequence[str] | None = None, layout: str | None = None
     ) -> tuple[RankSet, tuple[str, ...]]:
-        return ranks_of_table(raw, check_names("items", items), check_layout(layout))
-
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
-        return True
+        return ranks_of_table(raw, check_names("items", items), layout)
 
     @classmethod
     def stream(cls, path: str | os.PathLike[str], rows: int = 100_000) -> Iterator[Self]:
@@ -138,7 +108,7 @@ for an item that is left out
         whole(rows, "rows", 1)
         file = InputFile.open(path)
         if chosen_format(file, None, "Rankings") != "preflib":
-            raise file.refusal(Verbatim("a file that is not PrefLib"), "a .soc, .soi, .toc or .toi file")
+            raise file.refusal("a file that is not PrefLib", "a .soc, .soi, .toc or .toi file")
         yield from map(cls._wrap, stream_preflib(file, rows))
 
     @property
@@ -147,7 +117,7 @@ for an item that is left out
         return self._frame.ranks
 
     @property
-    def counts(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+    def counts(self) -> Ints:
         """How often each ranking occurred; read-only."""
         return self._frame.counts
 
@@ -194,20 +164,15 @@ complete rankings without ties: the rank-norm test compares the places of all it
         faults = {"leave items out": self.has_missing, "have ties": self.has_ties}
         why = " or ".join(fault for fault, present in faults.items() if present)
         number, row = int(self.counts[bad].sum()), int(np.flatnonzero(bad)[0]) + 1
-        raise BadInput(
-            "rankings",
-            got=Verbatim(f"{number:,} of {self.total:,} rankings that {why}, the first in row {row}"),
-            want=f"complete rankings without ties: {method} compares the places of all items",
-        )
+        got = Verbatim(f"{number:,} of {self.total:,} rankings that {why}, the first in row {row}")
+        want = f"complete rankings without ties: {method} compares the places of all items"
+        raise BadInput("rankings", got=got, want=want)
 
     @property
     def frame(self) -> pl.DataFrame:
         """Wide: ``count``, then one column per item with ranks from 0, null where left out."""
-        columns = [pl.Series("count", self.counts.copy())]
-        for position, name in enumerate(self.items):
-            ranks = pl.Series(name, np.ascontiguousarray(self.ranks[:, position]))
-            columns.append(ranks.set(ranks < 0, None) if self.has_missing else ranks)
-        return pl.DataFrame(columns)
+        ranks = pl.DataFrame(self.ranks, schema=list(self.items), orient="row")
+        return ranks.select(pl.Series("count", self.counts.copy()), pl.when(pl.all() >= 0).then(pl.all()))
 
     def column(self, name: str) -> np.ndarray[Any, Any]:
         """The counts (``"count"``) or the ranks of one item, read-only."""
@@ -228,14 +193,6 @@ complete rankings without ties: the rank-norm test compares the places of all it
         sums = RankingSums()
         sums.add(self.ranks, self.counts, self.items)
         return sums.hexdigest(self.items)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Rankings):
-            return NotImplemented if not isinstance(other, Table) else False
-        same = self.total == other.total and set(self.items) == set(other.items)
-        return same and self.fingerprint == other.fingerprint
-
-    __hash__ = Table.__hash__
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write a wide table (.csv, .tsv, .jsonl, .parquet), or PrefLib (.soc .soi .toc .toi)."""

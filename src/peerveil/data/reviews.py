@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import RawTable, as_series
-from peerveil.data.schema import REVIEWS, TableSchema
+from peerveil.data.check import as_series
+from peerveil.data.schema import REVIEWS, RawTable, TableSchema
 from peerveil.data.table import Table, plural, read_only
 
 
@@ -71,8 +71,8 @@ class Reviews(Table):
         columns = {"paper": paper, "reviewer": reviewer, "score": score, "time": time}
         self._fill(*self._checked(RawTable.in_memory(REVIEWS, columns, criteria), time_zone))
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:
+    @classmethod
+    def _keeps(cls, name: str, values: Any) -> bool:
         """Numbers, or text most of which is numbers: the odd one out is then named, not silently left out."""
         try:
             series = as_series(name, values)
@@ -130,12 +130,16 @@ has to know which reviews one person wrote, and this table does not say
         _require(self.has_times, "times", f"a time per review: {method} has to know when each was written")
 
     @property
+    def _size(self) -> str:
+        """How many reviews, papers and reviewers there are, in words."""
+        people = f" by {self._plural('reviewer')}" if self.has_reviewers else ", reviewers unknown"
+        return f"{plural(len(self), 'review')} of {self._plural('paper')}{people}"
+
+    @property
     def headline(self) -> str:
         """The reviews in one line, without notes on how they were read."""
         score = self.scores
-        people = f" by {self._plural('reviewer')}" if self.has_reviewers else ", reviewers unknown"
-        text = f"{plural(len(self), 'review')} of {self._plural('paper')}{people}"
-        text += f"; scores {score.min():g} to {score.max():g}, mean {score.mean():.3g}"
+        text = f"{self._size}; scores {score.min():g} to {score.max():g}, mean {score.mean():.3g}"
         if self.criteria:
             text += f"; criteria {', '.join(self.criteria)}"
         if self.has_times:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 from peerveil.core.errors import BadInput, Verbatim
-
-if TYPE_CHECKING:
-    from peerveil.data.problems import TableSource
+from peerveil.data.problems import TableSource
 
 Kind = Literal["id", "number", "time", "label", "truth", "rank", "count", "any"]
+PLAIN_INTEGER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
 TIME_WANTED: Final = "a time such as 2026-03-01T09:30:00Z, or seconds or milliseconds since 1970"
 # second clocks and counters that platforms publish beside the time: they can give an order away
 SECOND_CLOCKS: Final = ("tcdate", "tmdate", "cdate", "mdate", "pdate", "odate", "submitted_at")
@@ -37,7 +36,7 @@ class Column:
     unique: tuple[str, ...] = ()  # columns whose values, taken together, may occur in one row only
     once: str = ""  # what an error asks for where they occur again
     hint: str = ""  # added to everything that an error asks for
-    other_names: tuple[str, ...] = ()  # what other programs call it: suggested to people, never taken silently
+    other_names: str = ""  # what other programs call it, with spaces between: suggested, never taken silently
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ class TableSchema:
     table: str
     columns: tuple[Column, ...]
     identity: tuple[str, str, str] = ("", "", "")  # the columns that say who judged what and how
-    further: Column | None = (
-        None  # what further columns hold, if any are kept; named like the argument that chooses them
-    )
+    further: Column | None = None  # what further columns hold; named like the argument that chooses them
     may_be_wide: bool = False  # whether there is another layout that needs none of the columns
 
     @property
@@ -77,36 +74,50 @@ class TableSchema:
         return replace(self.further, name=name)
 
 
+@dataclass(frozen=True)
+class ReadOptions:
+    """Which columns of a file to take: other names for ours, and the further ones to keep (None: by default)."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    further: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """What a reader yields: columns by our names, not yet checked; ``further`` are all others, by their own names."""
+
+    columns: dict[str, Any]
+    source: TableSource
+    further: dict[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()  # all columns by their own names, in the file's order
+
+    @classmethod
+    def in_memory(cls, schema: TableSchema, columns: Mapping[str, Any], further: object = None) -> RawTable:
+        """Columns that a caller passed, those that are None left out."""
+        if not isinstance(further, Mapping | None):
+            raise BadInput(schema.argument, got=further, want="a mapping of names to columns")
+        present = {name: values for name, values in columns.items() if values is not None}
+        return cls(present, TableSource(schema.table, in_memory=True), dict(further or {}))
+
+
 REVIEWS: Final = TableSchema(
     "Reviews",
     (
-        Column(
-            "paper", "id", "a paper's id", "the paper that was reviewed",
-            other_names=(
-                "submission", "paper_id", "paper_number", "submission_number", "submission_no", "paper_no", "submission_id",
-                "pid", "forum", "item", "thread",
-            ),
-        ),
+        Column("paper", "id", "a paper's id", "the paper that was reviewed", other_names=(
+            "submission paper_id paper_number submission_number submission_no paper_no submission_id pid forum item thread"
+        )),
         Column(
             "reviewer", "id", "a reviewer's id in every row, or in none", "who wrote the review",
             required=False, empty_is_absent=True, unique=("paper", "reviewer"), once="one review per person and paper",
-            other_names=(
-                "reviewer_id", "member", "pc_member", "reviewer_name", "email", "user", "author", "actor", "worker",
-            ),
+            other_names="reviewer_id member pc_member reviewer_name email user author actor worker",
         ),
-        Column(
-            "score", "number", "a number", "overall score",
-            other_names=(
-                "rating", "overall", "overall_score", "overall_rating", "recommendation", "overall_merit", "grade", "value",
-                "label",
-            ),
-        ),
+        Column("score", "number", "a number", "overall score", other_names=(
+            "rating overall overall_score overall_rating recommendation overall_merit grade value label"
+        )),
         Column(
             "time", "time", TIME_WANTED, "when the review was written", required=False, empty_is_absent=True,
-            other_names=(
-                "timestamp", "posted", "posted_at", "submitted", "date", "datetime", "created", "created_at", "cdate",
-                "submitted_at",
-            ),
+            other_names="timestamp posted posted_at submitted date datetime created created_at cdate submitted_at",
         ),
     ),
     identity=("reviewer", "paper", "score"),
@@ -120,20 +131,20 @@ EVENTS: Final = TableSchema(
     (
         Column(
             "actor", "id", "an actor's id", "who posted",
-            other_names=("user", "author", "reviewer", "editor", "worker", "username", "member", "sender"),
+            other_names="user author reviewer editor worker username member sender",
         ),
         Column(
             "thread", "id", "a thread's id", "where: a paper, a page or a topic",
-            other_names=("page", "paper", "forum", "title", "topic", "submission", "task", "item"),
+            other_names="page paper forum title topic submission task item",
         ),
         Column("time", "time", TIME_WANTED, "when it was posted", other_names=REVIEWS["time"].other_names),
         Column(
             "id", "id", "an event's id", "id of the post", required=False, unique=("id",), once="every id once",
-            other_names=("event", "event_id", "comment_id", "revid", "rcid", "note"),
+            other_names="event event_id comment_id revid rcid note",
         ),
         Column(
             "reply_to", "id", "an id", "id of the post that it answers", required=False, gaps=True, empty_is_absent=True,
-            other_names=("replyto", "parent", "in_reply_to", "parent_id"),
+            other_names="replyto parent in_reply_to parent_id",
         ),
     ),
     identity=("actor", "thread", "time"),
@@ -142,17 +153,13 @@ EVENTS: Final = TableSchema(
 RANKINGS: Final = TableSchema(
     "Rankings",
     (
-        Column(
-            "ranking", "id", "a ranking's id", other_names=("voter", "ballot", "ranking_id", "reviewer", "user"),
-        ),
+        Column("ranking", "id", "a ranking's id", other_names="voter ballot ranking_id reviewer user"),
         Column(
             "item", "id", "an item", unique=("ranking", "item"), once="every item at most once in a ranking",
-            other_names=("alternative", "candidate", "paper", "option"),
+            other_names="alternative candidate paper option",
         ),
-        Column("rank", "rank", "a rank: a whole number from 0 or 1", other_names=("position", "place")),
-        Column(
-            "count", "count", "a whole number of at least 1", required=False, other_names=("multiplicity", "votes", "n"),
-        ),
+        Column("rank", "rank", "a rank: a whole number from 0 or 1", other_names="position place"),
+        Column("count", "count", "a whole number of at least 1", required=False, other_names="multiplicity votes n"),
     ),
     may_be_wide=True,
 )  # fmt: skip
@@ -161,30 +168,24 @@ LABELS: Final = TableSchema(
     (
         Column(
             "task", "id", "a task's id", "the task that was answered",
-            other_names=(
-                "item", "question", "image", "document", "picture", "sentence", "example", "task_id", "unit", "paper",
-            ),
+            other_names="item question image document picture sentence example task_id unit paper",
         ),
         Column(
             "worker", "id", "a worker's id", "who answered",
-            other_names=("annotator", "user", "worker_id", "performer", "rater", "reviewer"),
+            other_names="annotator user worker_id performer rater reviewer",
         ),
         Column(
             "label", "label", "a label", "the answer",
-            other_names=("answer", "response", "annotation", "class", "vote", "value", "rating"),
+            other_names="answer response annotation class vote value rating",
         ),
         Column(
             "truth", "truth", "a label", "the correct answer, where it is known", required=False, gaps=True,
-            empty_is_absent=True,
-            other_names=("gold", "true_label", "ground_truth"),
+            empty_is_absent=True, other_names="gold true_label ground_truth",
         ),
     ),
     identity=("worker", "task", "label"),
 )  # fmt: skip
 SCHEMAS: Final = {schema.table: schema for schema in (REVIEWS, EVENTS, RANKINGS, LABELS)}
-
-
-# ---- names of columns ------------------------------------------------------------------------------------------------
 
 
 def plain_name(name: str) -> str:
@@ -206,11 +207,11 @@ def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[st
     """Refuse a file that lacks some of the wanted columns."""
     absent = [name for name in wanted if name not in names]
     if absent:
-        raise source.refusal(Verbatim(f"no {noun} {', '.join(absent)}"), f"some of {listed(names)}")
+        raise source.refusal(f"no {noun} {', '.join(absent)}", f"some of {listed(names)}")
 
 
 def map_columns(
-    schema: TableSchema, source: TableSource, names: Sequence[str], columns: Mapping[str, str]
+    schema: TableSchema, source: TableSource, names: list[str], columns: Mapping[str, str]
 ) -> dict[str, str]:
     """Our name for a column to theirs; refuses with the columns that are there and a suggestion."""
     for ours, theirs in columns.items():
@@ -219,7 +220,7 @@ def map_columns(
             raise BadInput("columns", got=Verbatim(f"a name for {ours!r}"), want=want)
         if theirs not in names:
             want = f"one of {listed(names)}, since columns= names it for {ours}"
-            raise source.refusal(Verbatim(f"no column {theirs!r}"), want)
+            raise source.refusal(f"no column {theirs!r}", want)
     present = {ours: columns.get(ours, ours) for ours in schema.names if columns.get(ours, ours) in names}
     free = [name for name in names if name not in present.values()]
     for ours in schema.names:  # capitals and signs are no difference: "Paper #" is paper
@@ -232,12 +233,25 @@ def map_columns(
         one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
         guess = suggest_columns(schema, names, columns)
         likely = {ours: theirs for ours, theirs in guess.items() if ours != theirs}
-        raise source.refusal(
-            Verbatim(f"no column {', '.join(missing)}"),
-            f"{one} among {listed(names)}: if {other}",
-            suggestion=likely | {ours: "..." for ours in missing if ours not in likely},
-        )
+        suggestion = likely | {ours: "..." for ours in missing if ours not in likely}
+        want = f"{one} among {listed(names)}: if {other}"
+        raise source.refusal(f"no column {', '.join(missing)}", want, suggestion=suggestion)
     return {ours: present[ours] for ours in schema.names if ours in present}
+
+
+def raw_table(
+    schema: TableSchema, source: TableSource, content: dict[str, Any], columns: Mapping[str, str]
+) -> RawTable:
+    """Columns by our names and the rest by their own; notes say which were taken under a name that nobody gave."""
+    mapping = map_columns(schema, source, list(content), columns)
+    unasked = {ours: theirs for ours, theirs in mapping.items() if theirs != ours and ours not in columns}
+    return RawTable(
+        {ours: content[theirs] for ours, theirs in mapping.items()},
+        replace(source, names=mapping),
+        {name: values for name, values in content.items() if name not in mapping.values()},
+        tuple(f"column {theirs!r} was read as {ours}" for ours, theirs in unasked.items()),
+        tuple(content),
+    )
 
 
 def suggest_columns(schema: TableSchema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
@@ -253,7 +267,7 @@ def suggest_columns(schema: TableSchema, names: Sequence[str], given: Mapping[st
             if column.name in guess:
                 continue
             plain = {plain_name(name): name for name in reversed(free)}
-            candidates = [column.name, *(() if certain else column.other_names)]
+            candidates = [column.name, *(() if certain else column.other_names.split())]
             if not certain and column.required:
                 candidates += get_close_matches(column.name, plain, n=1, cutoff=0.7)
             theirs = next((plain[candidate] for candidate in candidates if candidate in plain), None)

@@ -12,32 +12,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtr, ndtri
 
-from peerveil.core.errors import BadInput
-from peerveil.core.exact import whole
+from peerveil.core.arrays import Flags, Floats, Ints
+from peerveil.core.errors import BadInput, one_of
+from peerveil.core.exact import number, whole
 from peerveil.core.files import write_text
 from peerveil.data.events import Events
 from peerveil.data.labels import Labels
 from peerveil.data.rankings import Rankings
 from peerveil.data.reviews import Reviews
-from peerveil.data.simulation import (
-    Floats,
-    Posts,
-    Whole,
-    balanced_assignment,
-    draw_answers,
-    draw_confusion,
-    draw_posts,
-    draw_ranks,
-    graded,
-    thread_order,
-)
 from peerveil.data.table import Table, read_only, write_frame
+from peerveil.data.times import check_moment
 
+_SWAP_ROUNDS = 100
+_BATCH_SECONDS = 300.0  # posts of one person this close are a batch
+_TYPICAL_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 120.0, 3600.0  # between posts of a sitting
+_QUICK_SHARE = 0.8  # of the pauses in a sitting, the share below five minutes (where the rates allow it)
 _README = """# A synthetic conference
 
 Made by `peerveil.data.synthetic_conference` with seed {seed}. **Nobody in these files exists.**
@@ -90,7 +85,7 @@ class SyntheticConference:
 
     @property
     def _tables(self) -> dict[str, Table]:
-        return {"reviews": self.reviews, "events": self.events, "rankings": self.rankings, "labels": self.labels}
+        return {name: getattr(self, name) for name in ("reviews", "events", "rankings", "labels")}
 
     def __str__(self) -> str:
         lines = [f"  {table}" for table in self._tables.values()]
@@ -98,13 +93,8 @@ class SyntheticConference:
 
     def write(self, folder: str | os.PathLike[str], format: str = "csv") -> Path:  # noqa: A002
         """Write the four tables, the truth and a README that says what they are; returns the folder."""
-        if format not in ("csv", "tsv", "jsonl", "parquet"):
-            raise BadInput("format", got=format, want="csv, tsv, jsonl or parquet")
+        one_of(format, "format", ("csv", "tsv", "jsonl", "parquet"))
         target = Path(folder)
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BadInput("folder", got=str(folder), want=f"a folder ({error.strerror})") from error
         for name, table in self._tables.items():
             table.write(target / f"{name}.{format}")
         for name in ("papers", "reviewers", "sittings"):
@@ -192,30 +182,24 @@ contribution; 2026-01-05 to 2026-03-03
     demand = _demand(reviews_per_paper, whole(papers, "papers", 1))
     whole(reviewers, "reviewers", 1)
     whole(seed, "seed", 0)
-    number = whole(papers if tasks is None else tasks, "tasks", 1, papers)
+    task_count = whole(papers if tasks is None else tasks, "tasks", 1, papers)
     whole(ranked_items, "ranked_items", 1, papers)
     whole(answers_per_task, "answers_per_task", 1)
     whole(classes, "classes", 2)
-    for name, value, low, high in (
-        ("bias", bias, 0.0, np.inf),
-        ("stretch", stretch, 0.0, np.inf),
-        ("noise", noise, 0.0, np.inf),
-        ("criteria_noise", criteria_noise, 0.0, np.inf),
-        ("ranking_noise", ranking_noise, 0.0, np.inf),
-        ("batch_rate", batch_rate, 0.0, 1.0),
-        ("reply_rate", reply_rate, 0.0, 1.0),
-        ("gold_rate", gold_rate, 0.0, 1.0),
-        ("comments_per_review", comments_per_review, 0.0, 1_000.0),
-        ("days", days, 0.01, 100_000.0),
-        ("ability[0]", ability[0], 0.0, 1.0),
-        ("ability[1]", ability[1], ability[0], 1.0),
-    ):
-        _check_number(name, value, low, high)
+    spreads = {"bias": bias, "stretch": stretch, "noise": noise, "criteria_noise": criteria_noise}
+    for name, value in {**spreads, "ranking_noise": ranking_noise}.items():
+        number(value, name, 0.0)
+    rates = {"batch_rate": batch_rate, "reply_rate": reply_rate, "gold_rate": gold_rate, "ability[0]": ability[0]}
+    for name, value in rates.items():
+        number(value, name, 0.0, 1.0)
+    number(ability[1], "ability[1]", ability[0], 1.0)
+    number(comments_per_review, "comments_per_review", 0.0, 1_000.0)
+    number(days, "days", 0.01, 100_000.0)
     # one stream per table: changing the size of one leaves the others as they were
     people_rng, review_rng, criteria_rng, post_rng, ranking_rng, label_rng = map(
         np.random.default_rng, np.random.SeedSequence(seed).spawn(6)
     )
-    names, people = _names("paper", papers), _names("reviewer", reviewers)
+    names, people = _names("paper", np.arange(papers) + 1), _names("reviewer", np.arange(reviewers) + 1)
     quality = people_rng.standard_normal(papers)
     if people_seed is not None:
         people_rng = np.random.default_rng([whole(people_seed, "people_seed", 0), 1])
@@ -224,34 +208,43 @@ contribution; 2026-01-05 to 2026-03-03
 
     paper, person = balanced_assignment(demand, reviewers, review_rng)
     impressions = lengths[person] * quality[paper] + shifts[person] + noise * review_rng.standard_normal(len(paper))
-    criteria_scores = {
-        name: graded(
-            impressions + criteria_noise * criteria_rng.standard_normal(len(paper)), criteria_scale, "criteria_scale"
-        )
-        for name in criteria
-    }
+    deviations = {name: criteria_noise * criteria_rng.standard_normal(len(paper)) for name in criteria}
     posts = draw_posts(paper, person, comments_per_review, batch_rate, days * 86_400.0, post_rng)
-    times = _times(start, posts)
-    events, event_ids = _events(posts, times, names, people, reply_rate, post_rng)
+    moments = int(check_moment(start, "start").timestamp()) * 1_000_000 + (posts.seconds * 1e6).astype(np.int64)
+    times = pl.Series(moments).cast(pl.Datetime("us", "UTC"))
+    # ids say nothing about the order; the number in the thread does, as on platforms
+    ids = _names("post", post_rng.permutation(len(times)))
+    places, before = thread_order(posts)
+    replies = (before >= 0) & posts.is_comment & (post_rng.random(len(times)) < reply_rate)
+    events = Events(
+        actor=people.gather(posts.person),
+        thread=names.gather(posts.paper),
+        time=times,
+        id=ids,
+        reply_to=ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None),
+        extra={"number": places},
+    )
     reviews = Reviews(
         paper=names.gather(paper),
         reviewer=people.gather(person),
         score=graded(impressions, scale, "scale"),
-        criteria=criteria_scores,
+        criteria={name: graded(impressions + deviations[name], criteria_scale, "criteria_scale") for name in criteria},
         time=times.gather(posts.reviews()),
     )
     ranked = np.sort(ranking_rng.permutation(papers)[:ranked_items])
-    ranks = draw_ranks(quality[ranked], reviewers, ranking_noise, ranking_rng)
+    views = quality[ranked] + ranking_noise * ranking_rng.standard_normal((reviewers, ranked_items))
+    ranks = np.argsort(np.argsort(-views, axis=1), axis=1)
     rankings = Rankings(ranks, items=names.gather(ranked).to_list())
 
     # the crowd's question: which part of the field is this paper in?
     answer = (np.argsort(np.argsort(quality)) * classes) // papers
     confusion = draw_confusion(reviewers, classes, ability, label_rng)
-    questions = np.sort(label_rng.permutation(papers)[:number])
-    task, worker = balanced_assignment(np.full(number, answers_per_task), reviewers, label_rng, what="answers_per_task")
+    questions = np.sort(label_rng.permutation(papers)[:task_count])
+    demand = np.full(task_count, answers_per_task)
+    task, worker = balanced_assignment(demand, reviewers, label_rng, what="answers_per_task")
     correct = answer[questions[task]]
     label = draw_answers(confusion, worker, correct, label_rng)
-    is_gold = label_rng.random(number) < gold_rate
+    is_gold = label_rng.random(task_count) < gold_rate
     labels = Labels(
         task=names.gather(questions[task]),
         worker=people.gather(worker),
@@ -263,54 +256,141 @@ contribution; 2026-01-05 to 2026-03-03
         pl.DataFrame({"paper": names, "quality": quality, "answer": answer}),
         pl.DataFrame({"reviewer": people, "scale": lengths, "bias": shifts, "ability": skills}),
         read_only(confusion),
-        pl.DataFrame({"event": event_ids, "sitting": posts.sitting}),
+        pl.DataFrame({"event": ids, "sitting": posts.sitting}),
         float(noise),
     )
     return SyntheticConference(reviews, events, rankings, labels, truth, seed)
 
 
-def _events(
-    posts: Posts, times: pl.Series, names: pl.Series, people: pl.Series, reply_rate: float, rng: np.random.Generator
-) -> tuple[Events, pl.Series]:
-    """The posts as events, and their ids. Ids say nothing about the order; ``number`` does, as on platforms."""
-    size = len(times)
-    ids = pl.Series("event", [f"post-{number:0{len(str(size))}d}" for number in rng.permutation(size).tolist()])
-    number, before = thread_order(posts)
-    replies = (before >= 0) & posts.is_comment & (rng.random(size) < reply_rate)
-    events = Events(
-        actor=people.gather(posts.person),
-        thread=names.gather(posts.paper),
-        time=times,
-        id=ids,
-        reply_to=ids.gather(np.where(replies, before, 0)).set(pl.Series(~replies), None),
-        extra={"number": number},
-    )
-    return events, ids
-
-
-def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Whole:
+def _demand(reviews_per_paper: int | Sequence[int], papers: int) -> Ints:
     demand = np.asarray(reviews_per_paper)
-    if demand.dtype.kind not in "iu" or (demand < 1).any() or demand.ndim > 1:
-        want = "a whole number of at least 1, or one per paper"
+    if demand.dtype.kind not in "iu" or (demand < 1).any() or demand.shape not in ((), (papers,)):
+        want = f"a whole number of at least 1, or {papers} of them, one per paper"
         raise BadInput("reviews_per_paper", got=reviews_per_paper, want=want)
-    if demand.ndim == 1 and len(demand) != papers:
-        raise BadInput("reviews_per_paper", got=reviews_per_paper, want=f"{papers} numbers, one per paper")
     return np.broadcast_to(demand, (papers,)).astype(np.int64)
 
 
-def _times(start: datetime, posts: Posts) -> pl.Series:
-    if not isinstance(start, datetime) or start.tzinfo is None:
-        raise BadInput("start", got=start, want="a datetime with a time zone")
-    micro = int(start.timestamp()) * 1_000_000 + (posts.seconds * 1e6).astype(np.int64)
-    return pl.Series("time", micro).cast(pl.Datetime("us", "UTC"))
+def _names(noun: str, numbers: Ints) -> pl.Series:
+    width = len(str(len(numbers)))
+    return pl.Series([f"{noun}-{number:0{width}d}" for number in numbers.tolist()])
 
 
-def _names(noun: str, count: int) -> pl.Series:
-    width = len(str(count))
-    return pl.Series(noun, [f"{noun}-{number:0{width}d}" for number in range(1, count + 1)])
+def balanced_assignment(
+    demand: Ints, people: int, rng: np.random.Generator, *, what: str = "reviews_per_paper"
+) -> tuple[Ints, Ints]:
+    """Pairs (paper, person): paper p gets ``demand[p]`` different people, and loads differ by at most one.
+
+    >>> papers, people = balanced_assignment(np.array([2, 2, 2]), 4, np.random.default_rng(1))
+    >>> sorted(np.bincount(people, minlength=4).tolist())
+    [1, 1, 2, 2]
+    """
+    most = int(demand.max(initial=0))
+    if most > people:
+        raise BadInput(what, got=most, want=f"at most {people}, one per person: nobody does the same one twice")
+    paper = np.repeat(np.arange(len(demand)), demand)
+    slots = len(paper)
+    # one shuffled list of everybody after the other: equal loads, up to one
+    everybody = np.tile(np.arange(people), (-(-slots // people), 1))
+    person = rng.permuted(everybody, axis=1).ravel()[:slots]
+    for _ in range(_SWAP_ROUNDS):
+        keys = paper * people + person
+        order = np.argsort(keys, kind="stable")
+        twice = order[1:][keys[order][1:] == keys[order][:-1]]  # where a pair occurs that occurred before
+        if not len(twice):
+            return paper, person
+        for slot, other in zip(twice.tolist(), rng.integers(0, slots, len(twice)).tolist(), strict=True):
+            person[slot], person[other] = person[other], person[slot]
+    # too tight for chance: neighbors in a circle never meet a paper twice
+    return paper, rng.permutation(people)[np.arange(slots) % people]
 
 
-def _check_number(argument: str, value: object, low: float, high: float) -> None:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not low <= value <= high or not np.isfinite(float(value)):  # type: ignore[operator, arg-type]
-        raise BadInput(argument, got=value, want=f"a number from {low:g} to {high:g}")
+def graded(impressions: Floats, scale: tuple[int, int], argument: str) -> Floats:
+    """Impressions as whole scores: the middle of the scale is average, its ends two and a half deviations out."""
+    if len(scale) != 2 or scale[0] >= scale[1]:
+        raise BadInput(argument, got=scale, want="a lowest and a highest score")
+    low, high = scale
+    return np.clip(np.rint((low + high) / 2 + impressions * (high - low) / 5.0), low, high)
+
+
+class Posts(NamedTuple):
+    """Reviews and comments, by author; ``pair`` is the place of the review's (paper, person) pair."""
+
+    pair: Ints
+    paper: Ints
+    person: Ints
+    is_comment: Flags
+    seconds: Floats
+    sitting: Ints
+
+    def reviews(self) -> Ints:
+        """The positions of the reviews, in the order of the pairs."""
+        positions = np.flatnonzero(~self.is_comment)
+        return positions[np.argsort(self.pair[positions])]
+
+
+def draw_posts(
+    paper: Ints, person: Ints, comments: float, batch_rate: float, seconds: float, rng: np.random.Generator
+) -> Posts:
+    """Reviews and comments with times: each person's posts in sittings, reviews before comments."""
+    follow = rng.poisson(comments, len(paper))
+    pair = np.concatenate([np.arange(len(paper)), np.repeat(np.arange(len(paper)), follow)])
+    is_comment = np.arange(len(pair)) >= len(paper)
+    order = np.lexsort((rng.random(len(pair)), is_comment, person[pair]))
+    pair, is_comment = pair[order], is_comment[order]
+    author = person[pair]
+    joined = np.zeros(len(pair), dtype=np.bool_)
+    sitting_rate = min(1.0, batch_rate / _QUICK_SHARE)
+    joined[1:] = (author[1:] == author[:-1]) & (rng.random(len(pair) - 1) < sitting_rate)
+    sitting = np.cumsum(~joined) - 1
+    pause = np.where(joined, _pauses(len(pair), batch_rate / max(sitting_rate, 1e-300), rng), 0.0)
+    passed = np.cumsum(pause)
+    opening = np.flatnonzero(~joined)
+    offset = passed - passed[opening][sitting]
+    owner = author[opening]
+    length = np.zeros(len(opening))
+    np.maximum.at(length, sitting, offset)
+    # sittings of one person are evenly spread and never overlap: draw the idle time, then add the busy time
+    before = np.cumsum(length) - length
+    busy = before - before[np.searchsorted(owner, owner)]
+    total = np.bincount(owner, weights=length)[owner]
+    idle = rng.random(len(opening))
+    idle = idle[np.lexsort((idle, owner))] * np.maximum(seconds - total, 0.0)
+    return Posts(pair, paper[pair], author, is_comment, (idle + busy)[sitting] + offset, sitting)
+
+
+def _pauses(count: int, quick: float, rng: np.random.Generator) -> Floats:
+    """Seconds between two posts of a sitting: log-normal around two minutes, a share ``quick`` of them below five."""
+    edges = np.log(np.array([_BATCH_SECONDS, _LONGEST_PAUSE_SECONDS]) / _TYPICAL_PAUSE_SECONDS)
+    below, end = ndtr(edges).tolist()
+    share = np.where(rng.random(count) < quick, rng.uniform(0, below, count), rng.uniform(below, end, count))
+    return np.asarray(np.maximum(_TYPICAL_PAUSE_SECONDS * np.exp(ndtri(share)), 1.0))
+
+
+def thread_order(posts: Posts) -> tuple[Ints, Ints]:
+    """The number of every post in its thread, from 1, and the position of the post before it, -1 for the first."""
+    order = np.lexsort((posts.seconds, posts.paper))
+    thread = posts.paper[order]
+    opens = np.append(True, thread[1:] != thread[:-1])
+    number, before = np.empty(len(order), dtype=np.int64), np.full(len(order), -1)
+    number[order] = np.arange(len(order)) - np.flatnonzero(opens)[np.cumsum(opens) - 1] + 1
+    before[order[1:]] = np.where(opens[1:], -1, order[:-1])
+    return number, before
+
+
+def draw_confusion(people: int, classes: int, ability: Sequence[float], rng: np.random.Generator) -> Floats:
+    """Everybody's confusion matrix: the chance of each answer (last index) for each correct one."""
+    low, high = ability
+    skill = rng.uniform(low, high, people)
+    diagonal = np.clip(skill[:, None] + rng.uniform(-0.05, 0.05, (people, classes)), low, high)
+    confusion = rng.dirichlet(np.full(classes, 2.0), (people, classes))
+    confusion[:, range(classes), range(classes)] = 0.0
+    confusion *= ((1.0 - diagonal) / confusion.sum(axis=2))[:, :, None]
+    confusion[:, range(classes), range(classes)] = diagonal
+    return confusion
+
+
+def draw_answers(confusion: Floats, worker: Ints, correct: Ints, rng: np.random.Generator) -> Ints:
+    """What each worker answers where ``correct`` is right."""
+    bounds = np.cumsum(confusion[worker, correct], axis=1)
+    drawn = (rng.random(len(worker))[:, None] >= bounds).sum(axis=1)
+    return np.asarray(np.minimum(drawn, confusion.shape[1] - 1))

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self, cast
 
+import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.files import target_path, write_atomically
-from peerveil.data.check import RawTable, check_columns
+from peerveil.data.check import check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.platforms import ReadOptions
-from peerveil.data.readers.recognize import FORMATS, chosen_format
-from peerveil.data.readers.tabular import TABULAR, mapped_table, read_tabular
-from peerveil.data.schema import TableSchema, map_columns, refuse_absent
-
-if TYPE_CHECKING:
-    import numpy as np
-
+from peerveil.data.readers.recognize import READERS, chosen_format
+from peerveil.data.readers.tabular import TABULAR, read_tabular
+from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
+_CSV: dict[str, Any] = {"datetime_format": _TIME_FORMAT, "quote_style": "necessary"}
 
 
 class Table:
@@ -78,12 +75,10 @@ class Table:
         if not is_frame(frame):
             raise BadInput("frame", got=frame, want="a Polars or pandas frame, or a mapping of columns")
         frame = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
-        names = [str(name) for name in (frame if isinstance(frame, Mapping) else frame.columns)]
+        content = {str(name): frame[name] for name in (frame if isinstance(frame, Mapping) else frame.columns)}
         wanted = cls._wanted(columns, options)
-        source = TableSource(cls.__name__, in_memory=True)
-        mapping = map_columns(cls._schema, source, names, wanted.columns)
-        named = replace(source, names=tuple(mapping.items()))
-        return cls._of_raw(mapped_table(named, names, frame.__getitem__, mapping, wanted.columns), wanted, options)
+        raw = raw_table(cls._schema, TableSource(cls.__name__, in_memory=True), content, wanted.columns)
+        return cls._of_raw(raw, wanted, options)
 
     @classmethod
     def read(
@@ -112,7 +107,7 @@ class Table:
         if fixed:
             want = f"names for score or time only: the platform's export fixes the rest of {cls.__name__}"
             raise BadInput("columns", got=Verbatim(f"a name for {fixed[0]!r}"), want=want)
-        return cls._of_raw(FORMATS[chosen].readers[cls.__name__](file, wanted), wanted, options)
+        return cls._of_raw(READERS[chosen][cls.__name__](file, wanted), wanted, options)
 
     @classmethod
     def _wanted(cls, columns: Mapping[str, str] | None, options: dict[str, Any]) -> ReadOptions:
@@ -136,10 +131,10 @@ class Table:
         order = (*cls._schema.names, *raw.further)
         return pl.DataFrame([columns[name] for name in order if name in columns]), raw.notes
 
-    @staticmethod
-    def _keeps(name: str, values: Any) -> bool:  # noqa: ARG004
+    @classmethod
+    def _keeps(cls, name: str, values: Any) -> bool:  # noqa: ARG003
         """Whether a further column is kept when the caller names none."""
-        return False
+        return cls._schema.may_be_wide
 
     def _fill(self, content: Any, notes: Sequence[str] = ()) -> None:
         vars(self).update(_frame=content, _notes=tuple(notes), _cache={})
@@ -186,9 +181,7 @@ class Table:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Table):
             return NotImplemented
-        if type(self) is not type(other) or len(self) != len(other):
-            return False
-        return self is other or self.fingerprint == other.fingerprint
+        return type(self) is type(other) and (self is other or self.fingerprint == other.fingerprint)
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self.fingerprint))
@@ -198,8 +191,7 @@ class Table:
 
     def __repr__(self) -> str:
         """The number of rows, and of the people and things in them; the names of further columns."""
-        counted = [name for name in self._schema.names if name in self._schema.identity[:2] and name in self._frame]
-        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in counted)]
+        numbers = [f"rows={len(self)}", *(f"{name}s={self._distinct(name)}" for name in self._counted)]
         further = [f"{self._schema.argument}={list(self._further)!r}"] if self._further else []
         return f"{type(self).__name__}({', '.join(numbers + further)})"
 
@@ -210,6 +202,11 @@ class Table:
 
     def __str__(self) -> str:
         return "\n".join([self.headline, *self.notes])
+
+    @property
+    def _counted(self) -> list[str]:
+        """The columns that say who judged and what."""
+        return [name for name in self._schema.names if name in self._schema.identity[:2] and name in self._frame]
 
     @property
     def _further(self) -> tuple[str, ...]:
@@ -295,9 +292,6 @@ def plural(count: int, noun: str, plural_noun: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural_noun or f'{noun}s'}"
 
 
-# ---- writing ---------------------------------------------------------------------------------------------------------
-
-
 def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str], *, private: bool = False) -> Path:
     """Write a frame in the format that the path's suffix names; a private one is readable by its owner alone."""
     target = target_path(path)
@@ -309,14 +303,10 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str], *, private: b
         raise BadInput("path", got=str(target), want=want)
 
     def fill(handle: IO[bytes]) -> None:
-        if not compressed:
-            write(frame, handle)
-            return
-        buffer = io.BytesIO()
-        write(frame, buffer)
         # no file name and no time inside: equal tables give equal files
-        with gzip.GzipFile(fileobj=handle, mode="wb", filename="", mtime=0) as packed:
-            packed.write(buffer.getbuffer())
+        packed = gzip.GzipFile(fileobj=handle, mode="wb", filename="", mtime=0) if compressed else nullcontext(handle)
+        with packed as stream:
+            write(frame, cast("IO[bytes]", stream))
 
     return write_atomically(target, fill, private=private)
 
@@ -327,13 +317,7 @@ def csv_text(frame: pl.DataFrame) -> str:
     >>> csv_text(pl.DataFrame({"paper": [1], "accepted": [True]})).split()
     ['paper,accepted', '1,true']
     """
-    buffer = io.BytesIO()
-    _write_csv(frame, buffer)
-    return buffer.getvalue().decode()
-
-
-def _write_csv(frame: pl.DataFrame, handle: IO[bytes], separator: str = ",") -> None:
-    frame.write_csv(handle, separator=separator, datetime_format=_TIME_FORMAT, quote_style="necessary")
+    return str(frame.write_csv(**_CSV))
 
 
 def _write_json_lines(frame: pl.DataFrame, handle: IO[bytes]) -> None:
@@ -342,8 +326,8 @@ def _write_json_lines(frame: pl.DataFrame, handle: IO[bytes]) -> None:
 
 
 _WRITERS: dict[str, Callable[[pl.DataFrame, IO[bytes]], None]] = {
-    ".csv": _write_csv,
-    ".tsv": lambda frame, handle: _write_csv(frame, handle, "\t"),
+    ".csv": lambda frame, handle: frame.write_csv(handle, **_CSV),
+    ".tsv": lambda frame, handle: frame.write_csv(handle, separator="\t", **_CSV),
     ".jsonl": _write_json_lines,
     ".ndjson": _write_json_lines,
     ".parquet": lambda frame, handle: frame.write_parquet(handle),

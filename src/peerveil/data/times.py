@@ -11,9 +11,8 @@ The rules, in one place:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
@@ -35,52 +34,33 @@ _FIRST: Final = int(datetime(1, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 _LAST: Final = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp()) * 1_000_000
 
 
-def python_times(name: str, values: Sequence[Any]) -> pl.Series | None:
-    """A column from Python dates and times, of several zones if need be; None if there are none among the values.
+def time_text(value: object) -> object:
+    """A Python date or time as text, in UTC if it says its zone; anything else as it is.
 
-    >>> python_times("time", [datetime(2026, 3, 1, 9, tzinfo=UTC)]).dtype
-    Datetime(time_unit='us', time_zone='UTC')
+    >>> time_text(datetime(2026, 3, 1, 9, tzinfo=UTC)), time_text(date(2026, 3, 1))
+    ('2026-03-01T09:00:00+00:00', '2026-03-01')
     """
-    if not any(isinstance(value, date) for value in values):
-        return None
-    zones = [None if value is None else _zone(value) for value in values]
-    first = next(zone for zone in zones if zone is not None)
-    for position, zone in enumerate(zones):
-        if zone == "no time" or zone not in (None, first):
-            raise BadInput(f"{name}, row {position + 1} (index {position})", got=values[position], want=_ONE_KIND)
-    if first == "aware":
-        moved = [None if value is None else value.astimezone(UTC) for value in values]
-        return pl.Series(name, moved, dtype=UTC_MICROSECONDS)
-    midnights = [datetime(*value.timetuple()[:3]) if type(value) is date else value for value in values]
-    return pl.Series(name, midnights, dtype=pl.Datetime("us"))
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(UTC).isoformat()
+    return value.isoformat() if isinstance(value, date) else value
 
 
-def _zone(value: object) -> str:
-    if not isinstance(value, date):
-        return "no time"
-    return "aware" if isinstance(value, datetime) and value.tzinfo is not None else "naive"
-
-
-def check_zone(time_zone: str) -> str:
-    """The zone in which bare times are read.
+def check_zone(time_zone: str | ZoneInfo) -> str:
+    """The name of the zone in which bare times are read.
 
     >>> check_zone("Europe/Zurich")
     'Europe/Zurich'
     """
-    if isinstance(time_zone, ZoneInfo):
-        return str(time_zone.key)
-    if not isinstance(time_zone, str) or time_zone not in available_timezones():
+    if str(time_zone) not in available_timezones():
         raise BadInput("time_zone", got=time_zone, want="a zone's name such as 'Europe/Zurich'")
-    return time_zone
+    return str(time_zone)
 
 
-def check_now(now: object) -> datetime | None:
-    """The moment after which an event cannot have happened, or None for no such check."""
-    if now is None:
-        return None
-    if not isinstance(now, datetime) or now.tzinfo is None:
-        raise BadInput("now", got=now, want="a datetime with a time zone")
-    return now.astimezone(UTC)
+def check_moment(moment: object, argument: str) -> datetime:
+    """A moment in UTC; one without a time zone is refused."""
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise BadInput(argument, got=moment, want="a datetime with a time zone")
+    return moment.astimezone(UTC)
 
 
 def utc_times(check: ColumnCheck) -> pl.Series:
@@ -139,8 +119,6 @@ def in_calendar(micro: float) -> bool:
 
 def _from_text(check: ColumnCheck) -> pl.Series:
     series = check.series
-    if (series == "").any():
-        series = series.set(series == "", None)
     aware = _parse(series, _AWARE, "UTC")
     if aware.null_count() == series.null_count():
         return aware

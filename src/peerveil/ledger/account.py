@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import printed, words
 from peerveil.ledger.records import AccountState, append, find_entry, read_account, read_entries
-from peerveil.ledger.refusals import fingerprint, read_guarantee, read_key, read_purpose, require_secure
+from peerveil.ledger.refusals import (
+    fingerprint,
+    read_guarantee,
+    read_key,
+    read_purpose,
+    refuse_overspending,
+    require_secure,
+)
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -111,16 +118,13 @@ class Statement:
 def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
     """Group an account's entries by what they guarantee to whom."""
     groups: dict[tuple[Notion, str, str], list[Entry]] = {}
-    data_sets = set()
     for entry in entries:
-        guarantee = entry.guarantee
-        data_sets.add(entry.fingerprint)
-        groups.setdefault((guarantee.notion, guarantee.unit, guarantee.neighbors), []).append(entry)
+        groups.setdefault((entry.notion, entry.guarantee.unit, entry.guarantee.neighbors), []).append(entry)
     return Statement(
         account=state.name,
         exact_epsilon=state.epsilon,
         exact_spent=state.spent,
-        data_sets=len(data_sets),
+        data_sets=len({entry.fingerprint for group in groups.values() for entry in group}),
         subtotals=tuple(
             Subtotal(
                 notion=notion,
@@ -136,9 +140,7 @@ def make_statement(state: AccountState, entries: Iterable[Entry]) -> Statement:
 
 
 class Account:
-    """An account of a ledger; get one from :meth:`Ledger.account`. It holds no numbers of its own, so what it
-    says is always what the ledger says now.
-    """
+    """An account of a ledger, from :meth:`Ledger.account`. It holds no numbers: it says what the ledger says now."""
 
     __slots__ = ("_database", "_name", "_number", "_secret")
 
@@ -211,7 +213,7 @@ class Account:
         """Look and write under one lock, in one transaction."""
         with self._database.writing("spend") as connection:
             state = read_account(connection, self._number, lock=True)
-            state.afford(debit)
+            refuse_overspending(self.name, debit, spent=state.spent, remaining=state.remaining)
             return append(connection, state, exact_debit=debit, **fields)
 
     # ---- what it says --------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ network file systems.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -28,17 +27,10 @@ if TYPE_CHECKING:
     from peerveil.core.errors import PeerveilError
 
 metadata = MetaData()
-header = version_table(
-    "peerveil_ledger",
-    metadata,
-    *required(ledger=Text, created=Text, accounts=Integer),  # ledger: a random name, covered by every opening digest
-)
-secret = Table(
-    "peerveil_secret",
-    metadata,
-    *keys(id=Integer),
-    *required(key=LargeBinary),  # keys the fingerprints; never exported
-)
+# "ledger" is a random name, covered by every opening digest
+header = version_table("peerveil_ledger", metadata, *required(ledger=Text, created=Text, accounts=Integer))
+# keys the fingerprints; never exported
+secret = Table("peerveil_secret", metadata, *keys(id=Integer), *required(key=LargeBinary))
 accounts = Table(
     "peerveil_accounts",
     metadata,
@@ -73,9 +65,8 @@ _NO_REPLACE: Final = """CREATE TRIGGER peerveil_entries_no_replace BEFORE INSERT
 
 
 def _first_rows() -> dict[Table, dict[str, Any]]:
-    created = timestamp(datetime.now(UTC))
     return {
-        header: {"ledger": os.urandom(16).hex(), "created": created, "accounts": 0},
+        header: {"ledger": os.urandom(16).hex(), "created": timestamp(datetime.now(UTC)), "accounts": 0},
         secret: {"key": os.urandom(32)},
     }
 
@@ -98,11 +89,7 @@ class LedgerDatabase(Database):
 
     noun: ClassVar[str] = "ledger"
     error: ClassVar[type[PeerveilError]] = LedgerError
-    nothing: ClassVar[Mapping[str, str]] = {
-        "spend": "nothing was spent",
-        "account": "no account was made",
-        "open": "nothing was changed",
-    }
+    nothing: ClassVar = {**Database.nothing, "spend": "nothing was spent", "account": "no account was made"}
 
     @property
     def remedy(self) -> str:

@@ -30,18 +30,9 @@ if TYPE_CHECKING:
 _LARGEST_BUDGET: Final = 10**300
 _LONGEST_PATIENCE: Final = 86_400  # seconds
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run a text that begins so
-_BUDGET_COLUMNS: Final = ("epsilon", "debited", "remaining")
 _COLUMNS: Final = (
-    "account",
-    "entry",
-    "when",
-    "purpose",
-    "notion",
-    "unit",
-    *_BUDGET_COLUMNS,
-    "guarantee",
-    "data",
-    "digest",
+    *("account", "entry", "when", "purpose", "notion", "unit"),
+    *("epsilon", "debited", "remaining", "guarantee", "data", "digest"),
 )
 
 
@@ -195,9 +186,8 @@ class Ledger(Closable):
         out = io.StringIO()
         writer = csv.DictWriter(out, _COLUMNS, lineterminator="\n")
         writer.writeheader()
-        for row in rows:
-            safe = {k: f"'{v}" if isinstance(v, str) and v.startswith(_FORMULA) else v for k, v in row.items()}
-            writer.writerow(safe)
+        safe = ({k: f"'{v}" if str(v).startswith(_FORMULA) else v for k, v in row.items()} for row in rows)
+        writer.writerows(safe)
         return out.getvalue()
 
     def __repr__(self) -> str:

@@ -13,13 +13,12 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, bindparam, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.ledger.database import accounts, bindings, entries
 from peerveil.ledger.entry import Entry, canonical, seal, timestamp
-from peerveil.ledger.refusals import BudgetExceeded, DataBound, LedgerError
+from peerveil.ledger.refusals import DataBound, LedgerError
 
-_MOST_BITS: Final = 13_000  # Python reads and prints whole numbers of up to 4300 digits
 _PAGE: Final = 2000
 
 # built once: SQLAlchemy takes longer to build a statement than SQLite to run it
@@ -72,7 +71,7 @@ class AccountState:
 
     @classmethod
     def from_row(cls, row: Row[Any]) -> AccountState:
-        """The account in a row; a row that was spoilt is a :class:`LedgerError`."""
+        """The account in a row; a damaged row is a :class:`LedgerError`."""
         try:
             return cls.from_record(row._asdict())
         except (ValueError, TypeError, ArithmeticError):
@@ -88,18 +87,6 @@ class AccountState:
         record = self.to_record()
         opening = {name: record[name] for name in ("number", "epsilon", "opened")}
         return seal({"ledger": ledger, "account": self.name, **opening})
-
-    def afford(self, debit: Fraction) -> None:
-        """Refuse what the account cannot cover, and a total that could no longer be written down exactly."""
-        if debit > self.remaining:
-            raise BudgetExceeded(self.name, requested=debit, remaining=self.remaining)
-        total = self.spent + debit
-        if max(total.numerator.bit_length(), total.denominator.bit_length()) > _MOST_BITS:
-            raise BadInput(
-                "guarantee",
-                got=Verbatim("an epsilon after which the exact total has more than 3900 digits"),
-                want="an epsilon with a denominator that fits the earlier ones, such as a decimal",
-            )
 
 
 def find_account(connection: Connection, name: str) -> AccountState | None:
@@ -132,7 +119,7 @@ def append(
     fingerprint: str,
     **fields: str,
 ) -> Entry:
-    """Bind the data, write the next entry and the account's new total; the caller holds the lock and asked ``afford``."""
+    """Bind the data, write the next entry and the account's new total; the caller holds the lock and checked the budget."""
     if key is not None and (earlier := find_entry(connection, state, key)) is not None:
         want = f"a key of no earlier entry (entry {earlier.serial} of account {state.name!r} has it); nothing was spent"
         raise BadInput("key", got=key, want=want)
@@ -242,5 +229,5 @@ def read_entries(connection: Connection, state: AccountState, *, after: int = 0)
 def _readable(row: Row[Any], state: AccountState) -> Entry:
     entry = entry_from_row(row, state.name)
     if entry is None:
-        raise LedgerError(f"entry {row.serial} of account {state.name!r} was spoilt: run verify()")
+        raise LedgerError(f"entry {row.serial} of account {state.name!r} is damaged: run verify()")
     return entry

@@ -1,10 +1,6 @@
 """What a ledger refuses: the errors, and the checks of what may enter it.
 
 The checks run before the database is touched, so a refusal leaves no trace.
-
->>> from fractions import Fraction
->>> print(BudgetExceeded("iclr", requested=Fraction("0.5"), remaining=Fraction("0.3")))
-account 'iclr': requested 0.5, remaining 0.3, 0.2 too much; nothing was spent
 """
 
 from __future__ import annotations
@@ -13,7 +9,6 @@ import hashlib
 import hmac
 import unicodedata
 from fractions import Fraction
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +21,7 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.randomness.source import SecureRandomness
 from peerveil.core.text import on_one_line
 
+_MOST_BITS: Final = 13_000  # Python reads and prints whole numbers of up to 4300 digits
 _LONGEST_NAME: Final = 100
 _LONGEST_PURPOSE: Final = 500
 _LONGEST_KEY: Final = 200
@@ -44,9 +40,6 @@ class LedgerError(PeerveilError):
     def __init__(self, message: str, *, maybe_spent: bool = False) -> None:
         self.maybe_spent = maybe_spent
         super().__init__(message)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), str(self), maybe_spent=self.maybe_spent), ()
 
 
 class SimulationRefused(PeerveilError):
@@ -76,10 +69,6 @@ class BudgetExceeded(PeerveilError):
             f"account {account!r}: requested {words(requested, 'up')}, remaining {words(remaining, 'down')}, "
             f"{words(self.exact_difference, 'up')} too much; nothing was spent"
         )
-
-    def __reduce__(self) -> tuple[object, ...]:
-        exact = {"requested": self.exact_requested, "remaining": self.exact_remaining}
-        return partial(type(self), self.account, **exact), ()
 
 
 class DataBound(PeerveilError):
@@ -117,28 +106,30 @@ class DataBound(PeerveilError):
         )
         return cls(message, account=account, owner=account)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return partial(type(self), str(self), account=self.account, owner=self.owner), ()
-
 
 # ---- what may enter ----------------------------------------------------------------------------------------------------
 
 
-def read_name(name: object, argument: str = "name") -> str:
-    """An account's name: printable, on one line, the same however its accents were typed.
+def refuse_overspending(account: str, debit: Fraction, *, spent: Fraction, remaining: Fraction) -> None:
+    """Refuse what the account cannot cover, and a total that could no longer be written down exactly."""
+    if debit > remaining:
+        raise BudgetExceeded(account, requested=debit, remaining=remaining)
+    total = spent + debit
+    if max(total.numerator.bit_length(), total.denominator.bit_length()) > _MOST_BITS:
+        raise BadInput(
+            "guarantee",
+            got=Verbatim("an epsilon after which the exact total has more than 3900 digits"),
+            want="an epsilon with a denominator that fits the earlier ones, such as a decimal",
+        )
 
-    >>> read_name("ICLR 2026, reviews")
-    'ICLR 2026, reviews'
-    """
-    return _printable(unicodedata.normalize("NFC", name) if isinstance(name, str) else name, argument, _LONGEST_NAME)
+
+def read_name(name: object) -> str:
+    """An account's name: printable, on one line, the same however its accents were typed."""
+    return _printable(unicodedata.normalize("NFC", name) if isinstance(name, str) else name, "name", _LONGEST_NAME)
 
 
 def read_purpose(purpose: object) -> str:
-    """What a spend is for, in words for people.
-
-    >>> read_purpose(" mean score per area, for the report ")
-    'mean score per area, for the report'
-    """
+    """What a spend is for, in words for people."""
     text = purpose.strip(" ") if isinstance(purpose, str) else ""
     if not 1 <= len(text) <= _LONGEST_PURPOSE or not text.strip() or not on_one_line(text):
         want = f"1 to {_LONGEST_PURPOSE} characters on one line, no control characters: what is released, for whom"
@@ -147,11 +138,7 @@ def read_purpose(purpose: object) -> str:
 
 
 def read_key(key: object) -> str:
-    """A debit's key: printable, on one line.
-
-    >>> read_key("run 7, step means")
-    'run 7, step means'
-    """
+    """A debit's key: printable, on one line."""
     return _printable(key, "key", _LONGEST_KEY)
 
 

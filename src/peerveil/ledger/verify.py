@@ -61,10 +61,9 @@ def verify_database(connection: Connection, ledger: str, known: Mapping[str, str
     check = _Check(ledger, read_heads(known))
     rows = connection.execute(select(accounts).order_by(accounts.c.number)).all()
     written = connection.execute(select(header.c.accounts)).scalar_one()
-    if [row.number for row in rows] != list(range(1, written + 1)):
-        check.problems.append(
-            f"{written} accounts were opened, but the ledger holds numbers {[r.number for r in rows]}"
-        )
+    numbers = [row.number for row in rows]
+    if numbers != list(range(1, written + 1)):
+        check.problems.append(f"{written} accounts were opened, but the ledger holds numbers {numbers}")
     for row in rows:
         try:
             state = AccountState.from_row(row)
@@ -74,7 +73,7 @@ def verify_database(connection: Connection, ledger: str, known: Mapping[str, str
         check.account(state, ((r.serial, entry_from_row(r, state.name)) for r in entry_rows(connection, state.number)))
     check.problems += _check_bindings(connection, check.owners)
     strays = connection.execute(
-        select(func.count()).where(entries.c.account.not_in([row.number for row in rows]) | (entries.c.serial < 1))
+        select(func.count()).where(entries.c.account.not_in(numbers) | (entries.c.serial < 1))
     ).scalar_one()
     if strays:
         check.problems.append(f"{strays} entries belong to no account")
@@ -91,9 +90,7 @@ def verify_export(data: Mapping[str, Any], *, known: Mapping[str, str] | None = 
             check.account(state, ((item["serial"], _exported(item)) for item in record["entries"]))
             named = dict.fromkeys(item["fingerprint"] for item in record["entries"])
             if record["data"] != list(named):
-                check.problems.append(
-                    f"account {state.name!r}: the data sets listed for it are not those of its entries"
-                )
+                check.problems.append(f"account {state.name!r}: the data sets listed are not those of its entries")
         numbers = [record["number"] for record in data["accounts"]]
     except (KeyError, TypeError, ValueError, ArithmeticError):
         raise BadInput("data", got=data, want="what Ledger.to_dict() returns") from None
@@ -110,32 +107,32 @@ def _exported(item: Mapping[str, Any]) -> Entry | None:
     return entry if entry.to_dict() == item else None
 
 
+@dataclass
 class _Check:
     """What was found so far; ``owners`` gathers which account has which data."""
 
-    def __init__(self, ledger: str, known: Mapping[str, tuple[int, str]]) -> None:
-        self._ledger = ledger
-        self._known = known
-        self._heads: dict[str, str] = {}
-        self._entries = 0
-        self.problems: list[str] = []
-        self.owners: dict[str, str] = {}
+    ledger: str
+    known: Mapping[str, tuple[int, str]]
+    heads: dict[str, str] = field(default_factory=dict)
+    entries: int = 0
+    problems: list[str] = field(default_factory=list)
+    owners: dict[str, str] = field(default_factory=dict)
 
     def result(self, count: int) -> Verification:
         """The outcome, after all accounts."""
-        gone = [f"account {name!r}, whose head was kept, is gone" for name in self._known if name not in self._heads]
+        gone = [f"account {name!r}, whose head was kept, is gone" for name in self.known if name not in self.heads]
         problems = (*self.problems, *gone)
-        return Verification(problems=problems, accounts=count, entries=self._entries, heads=self._heads)
+        return Verification(problems=problems, accounts=count, entries=self.entries, heads=self.heads)
 
     def account(self, state: AccountState, chain: Iterable[tuple[int, Entry | None]]) -> None:
         """Walk one account's chain from its opening to its head."""
         name, problems = f"account {state.name!r}", self.problems
-        known_serial, known_head = self._known.get(state.name, (None, None))
-        digest = state.opening_seal(self._ledger)
+        known_serial, known_head = self.known.get(state.name, (None, None))
+        digest = state.opening_seal(self.ledger)
         known_digest = digest if known_serial == 0 else None
         total, keys, last = Fraction(0), dict[str, int](), 0
         for serial, entry in chain:
-            self._entries += 1
+            self.entries += 1
             where = f"{name}, entry {serial}"
             if serial != last + 1:
                 problems.append(f"{name}: entry {last + 1} is missing, entry {serial} stands in its place")
@@ -167,7 +164,7 @@ class _Check:
             f"entry {known_serial} is not the one whose digest was kept": known_digest != known_head,
         }
         problems += [f"{name}: {problem}" for problem, found in wrong.items() if found]
-        self._heads[state.name] = state.serial_and_head
+        self.heads[state.name] = state.serial_and_head
 
 
 def _check_bindings(connection: Connection, owners: Mapping[str, str]) -> list[str]:

@@ -14,7 +14,7 @@ over *all* neighboring data sets of a small size:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
@@ -26,7 +26,7 @@ import numpy as np
 from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
-from peerveil.core.errors import BadInput
+from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness
 from peerveil.rankings.central import PRIVATE, CentralTest, ClippedBatches, central_test
@@ -36,15 +36,13 @@ from peerveil.rankings.uniformity import ranking_guarantee
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
-    from peerveil.core.exact import Number
 
 _EPSILON: Final = 1
 
 
 def all_rankings(items: int) -> Ints:
     """Every ranking of a few items."""
-    if not 1 <= items <= 7:
-        raise BadInput("items", got=items, want="from 1 to 7: all rankings are gone through")
+    whole(items, "items", 1, 7, want="from 1 to 7: all rankings are gone through")
     return np.array(list(permutations(range(items))), dtype=np.int64)
 
 
@@ -59,21 +57,14 @@ def neighbor_pairs(rankings: int, items: int) -> Iterator[tuple[Any, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class CentralLoss:
-    """The largest loss over all neighbors.
-
-    Attributes
-    ----------
-    noisy : float
-        Of the published statistic: the largest move of the exact statistic over the scale of its Laplace noise.
-    decision : float
-        Of "rejected or not" alone, from exact probabilities.
-    claimed : float
-        What the guarantee allows.
-    """
+    """The largest loss over all neighbors."""
 
     noisy: float
+    """Of the published statistic: the largest move of the exact statistic over the scale of its Laplace noise."""
     decision: float
+    """Of "rejected or not" alone, from exact probabilities."""
     claimed: float
+    """What the guarantee allows."""
 
     @property
     def passed(self) -> bool:
@@ -106,14 +97,11 @@ def noisy_loss(test: CentralTest, *, epsilon: Number = 1, level: float = 0.05, s
     critical = NoisyLaw(test.null(), scale).critical(level)
     statistic = cache(lambda rows: test.from_rows(np.array(rows)))
     pairs = neighbor_pairs(test.rankings, test.items)
+    # many pairs of data sets have the same two statistics
     statistics = {tuple(statistic(tuple(map(tuple, rows))) for rows in pair) for pair in pairs}
-    moved = decided = 0.0
-    for values in statistics:  # many pairs of data sets have the same two statistics
-        moved = max(moved, abs(values[0] - values[1]))
-        decided = max(
-            decided, loss_of_bits(*(float(laplace_tail(critical - value, scale)) for value in values)).epsilon
-        )
-    return CentralLoss(moved / scale, decided, float(size))
+    moved = max(abs(first - second) for first, second in statistics)
+    rejected = (laplace_tail(critical - np.array(pair), scale).tolist() for pair in statistics)
+    return CentralLoss(moved / scale, max(loss_of_bits(*pair).epsilon for pair in rejected), float(size))
 
 
 def loss_of_bits(first: float | Fraction, second: float | Fraction) -> ExactLoss:
@@ -127,8 +115,7 @@ def local_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Fract
     row = np.asarray(ranking).reshape(1, -1)
     law: dict[Any, Fraction] = {}
     for q in range(protocol.questions):
-        sign = int(protocol.answers(row, np.array([q]))[0])
-        yes = {1: keep, -1: other, 0: Fraction(1, 2)}[sign]
+        yes = {1: keep, -1: other, 0: Fraction(1, 2)}[int(protocol.answers(row, np.array([q]))[0])]
         law[q, 1], law[q, 0] = yes / protocol.questions, (1 - yes) / protocol.questions
     return law
 
@@ -167,15 +154,9 @@ def guess_last_ranking(
     return float((guess == world).mean()), 1 / (1 + math.exp(-float(size)))
 
 
-# ---- whole functions under audit -------------------------------------------------------------------------------------------
-
-
-def _noisy(method: str, share: float = 1.0) -> Callable[[Any, int, Randomness], Floats]:
-    def mechanism(rows: Any, count: int, randomness: Randomness) -> Floats:
-        test = central_test(method, len(rows), rows.shape[1], _EPSILON)
-        return randomness.laplace(np.full(count, test.from_rows(rows)), scale=share * test.scale(_EPSILON))
-
-    return mechanism
+def _noisy(rows: Any, count: int, randomness: Randomness, *, method: str, share: float = 1.0) -> Floats:
+    test = central_test(method, len(rows), rows.shape[1], _EPSILON)
+    return randomness.laplace(np.full(count, test.from_rows(rows)), scale=share * test.scale(_EPSILON))
 
 
 def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
@@ -208,11 +189,11 @@ def claims() -> Iterator[Claim]:
         samples=200_000,
     )
     for method in PRIVATE:
-        yield central(name=f"rankings, {method}, epsilon 1", mechanism=_noisy(method))
+        yield central(name=f"rankings, {method}, epsilon 1", mechanism=partial(_noisy, method=method))
     yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_randomized)
     yield central(
         name="rankings, noise for one ranking less",
-        mechanism=_noisy("rank-norm", 0.5),
+        mechanism=partial(_noisy, method="rank-norm", share=0.5),
         fault="noise for adding a ranking (sensitivity 1), though one is replaced by its opposite (2)",
     )
     yield local(

@@ -7,20 +7,18 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.data.table import is_frame
 from peerveil.rankings.laws import squares_null
 from peerveil.rankings.local import FORMAT, LocalProtocol, RandomizedRanking, RandomizedRankings
 from peerveil.rankings.uniformity import UniformityTest, read_level
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Ints
 
 _TEXTS: Final = dict.fromkeys(("epsilon", "method", "protocol"), pl.String)  # not numbers, whatever they look like
 _PROTOCOL: Final = ("items", "epsilon", "method", "questions", "seed")
@@ -180,8 +178,7 @@ def _count_table(table: pl.LazyFrame, where: str) -> AnswerCounts:
     constant = [*_PROTOCOL, "protocol", "answers"]
     try:
         columns = table.collect_schema().names()
-        missing = {*constant, "question", "bits"} - set(columns)
-        if missing:
+        if missing := {*constant, "question", "bits"} - set(columns):
             raise BadInput(where, got=sorted(missing), want="columns of these names too")
         constant += ["simulated"] if "simulated" in columns else []
         heads = table.select(*constant).unique().head(2).collect().rows(named=True)

@@ -31,15 +31,7 @@ _MOST_COUNT: Final = 2**40
 
 
 class Ballots:
-    """Checked rankings, in memory if they fit.
-
-    Attributes
-    ----------
-    items : int
-        How many items there are.
-    held : bool
-        Whether all rankings are in memory. If not, one pass over them is all there is.
-    """
+    """Checked rankings of ``items`` items; unless they are ``held`` in memory, one pass over them is all there is."""
 
     def __init__(self, pieces: Iterable[Any], table: Rankings | None = None) -> None:
         self._table = table
@@ -64,16 +56,16 @@ class Ballots:
     def of(cls, rankings: Any, *, columns: Mapping[str, str] | None = None, layout: str | None = None) -> Ballots:
         """From any supported form; ``columns`` and ``layout`` as in :meth:`peerveil.data.Rankings.read`."""
         settings: dict[str, Any] = {"columns": columns, "layout": layout}
-        given = [name for name, value in settings.items() if value is not None]
+        options = [name for name, value in settings.items() if value is not None]
         if isinstance(rankings, (str, os.PathLike)):
-            if Path(rankings).suffix.lower() in _PREFLIB and not given:
+            if Path(rankings).suffix.lower() in _PREFLIB and not options:
                 return cls(Rankings.stream(rankings))
             rankings = Rankings.read(rankings, **settings)
         elif is_frame(rankings):
             rankings = Rankings.from_frame(rankings, **settings)
-        elif given:
+        elif options:
             want = "None: only a frame or a file has columns and a layout"
-            raise BadInput(given[0], got=settings[given[0]], want=want)
+            raise BadInput(options[0], got=settings[options[0]], want=want)
         if isinstance(rankings, bytes) or not isinstance(rankings, (Rankings, Iterable)):
             raise BadInput("rankings", got=rankings, want=_WANT)
         if isinstance(rankings, (list, tuple)) and rankings:  # of rankings, unless of whole pieces

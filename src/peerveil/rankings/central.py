@@ -87,7 +87,7 @@ class RankNorm(CentralTest):
     @property
     def sensitivity(self) -> Fraction:
         """2, with the margin for rounding."""
-        return Fraction(2) + Fraction(self.rankings, 2**50)
+        return 2 + Fraction(self.rankings, 2**50)
 
     def statistic(self, sums: Ints) -> float:
         """From the sum of ranks of each item, in whole numbers until the root."""
@@ -269,9 +269,6 @@ def _normal_density(z: float) -> float:
     return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
 
-# ---- the choice ----------------------------------------------------------------------------------------------------------
-
-
 def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:
     """A central test by name, its parameters chosen from public numbers."""
     match one_of(method, "method", ("auto", *PRIVATE)):
@@ -279,8 +276,7 @@ def central_test(method: str, rankings: int, items: int, epsilon: float) -> Any:
             return choose_central(rankings, items, epsilon)
         case "clipped-batches":
             return min(_batch_candidates(rankings, items), key=lambda test: signal_needed(test, epsilon))
-    kinds = {kind.name: kind for kind in (RankNorm, ClippedNorm, PairsNorm)}
-    return kinds[method](rankings, items)
+    return {kind.name: kind for kind in (RankNorm, ClippedNorm, PairsNorm)}[method](rankings, items)
 
 
 @lru_cache(maxsize=256)

@@ -16,15 +16,13 @@ logarithms of a ranking adds mu to the gap of the central path.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import PeerveilError
 from peerveil.rankings.kernels import bisected
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 GAP: Final = 0.02
 """How exactly the clipped norm is solved for; it is part of its sensitivity."""

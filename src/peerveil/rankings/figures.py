@@ -44,17 +44,16 @@ def draw_test(test: UniformityTest, ax: Axes) -> None:
     p = f"{test.pvalue:.2g}" if test.pvalue >= 1e-6 else "below 0.000001"
     ax.axvline(test.statistic, color=color, lw=2.2, label=f"observed (p {'=' if test.pvalue >= 1e-6 else ''} {p})")
     noise = "" if test.noise_scale is None else ", with noise"
-    ax.set(xlabel=_NOUNS[test.method] + noise, ylabel="how likely", xlim=(low - margin, high + margin), yticks=[])
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel=_NOUNS[test.method] + noise, xlim=(low - margin, high + margin))
+    ax.set(ylabel="how likely", ylim=(0, None), yticks=[])
     ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3)
 
 
 def null_curve(null: Any) -> tuple[Any, Any]:
     """Points of the null's density."""
     law = null.law if isinstance(null, NoisyLaw) else null
-    order = np.cumsum(law.chances)
-    low = float(law.values[min(int(np.searchsorted(order, 1e-4)), law.values.size - 1)])
-    high = float(law.values[min(int(np.searchsorted(order, 1 - 1e-4)), law.values.size - 1)])
+    ends = np.searchsorted(np.cumsum(law.chances), [1e-4, 1 - 1e-4])
+    low, high = law.values[np.minimum(ends, law.values.size - 1)].tolist()
     if isinstance(null, NoisyLaw):
         grid = np.linspace(low - 5 * null.scale, high + 5 * null.scale, 300)
         return grid, null.density(grid)

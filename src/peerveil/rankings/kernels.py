@@ -45,12 +45,9 @@ def insert_all(uniform: Any, log_spread: float, center: Any, out: Any) -> None:
     while 2 * top <= m:
         top *= 2
     tree = np.empty(m + 1, np.int64)
-    full = np.empty(m + 1, np.int64)
-    for j in range(m + 1):
-        full[j] = j & (-j)
-    total = np.empty(m, np.float64)  # 1 - spread^(i+1), negated
-    for i in range(m):
-        total[i] = np.expm1((i + 1) * log_spread)
+    places = np.arange(m + 1)
+    full = places & -places
+    total = np.expm1(places[1:] * log_spread)  # 1 - spread^(i+1), negated
     for row in range(n):
         tree[:] = full
         for i in range(m - 1, -1, -1):
@@ -145,10 +142,7 @@ def batch_norms_of_shuffles(size: int, items: int, seed: int, out: Any) -> None:
                 row[k] = j
             for j in range(items):
                 total[j] += 2 * row[j] - (items - 1)
-        square = 0.0
-        for j in range(items):
-            square += float(total[j]) * float(total[j])
-        out[batch] = square
+        out[batch] = (total * total).sum()
 
 
 @njit(cache=True, nogil=True)
@@ -158,11 +152,9 @@ def top_half(items: int, place: int, log_spread: float) -> float:
     The item enters at i - V_i and moves down by one whenever a later item enters above it: item i enters at or above place
     r with probability spread^(i-r) (1 - spread^(r+1)) / (1 - spread^(i+1)). O(m^2), exact.
     """
-    power = np.empty(items + 1, np.float64)
-    share = np.empty(items + 1, np.float64)  # (1 - spread^j)/(1 - spread)
-    for j in range(items + 1):
-        power[j] = np.exp(j * log_spread)
-        share[j] = float(j) if log_spread == 0.0 else np.expm1(j * log_spread) / np.expm1(log_spread)
+    j = np.arange(items + 1).astype(np.float64)
+    power = np.exp(j * log_spread)
+    share = j if log_spread == 0.0 else np.expm1(j * log_spread) / np.expm1(log_spread)  # (1 - spread^j)/(1 - spread)
     chance = np.zeros(items + 1, np.float64)
     for r in range(place + 1):
         chance[r] = power[place - r] / share[place + 1]
@@ -171,10 +163,5 @@ def top_half(items: int, place: int, log_spread: float) -> float:
             stays = chance[r] * (1.0 - power[i - r] * share[r + 1] / share[i + 1])
             moved = chance[r - 1] * power[i - r + 1] * share[r] / share[i + 1] if r > 0 else 0.0
             chance[r] = moved + stays
-    upper = lower = 0.0
-    for r in range(items):
-        if 2 * r < items - 1:
-            upper += chance[r]
-        elif 2 * r > items - 1:
-            lower += chance[r]
-    return upper - lower
+    half = items // 2
+    return float(chance[:half].sum() - chance[items - half : items].sum())

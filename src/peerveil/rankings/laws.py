@@ -14,17 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import beta, binom
 
+from peerveil.core.arrays import Floats
 from peerveil.core.files import write_atomically
 from peerveil.rankings.kernels import batch_norms_of_shuffles, bisected
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 _SEED: Final = 2_021_061_2  # public: whoever repeats the simulation gets the same law
 _DRAWS: Final = 200_000
@@ -37,21 +35,15 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """A distribution as atoms: values in ascending order with probabilities.
-
-    Attributes
-    ----------
-    kind : str
-        ``"exact"``, ``"simulated"`` (from ``draws`` public draws), ``"limit"``, or ``"convolved"`` from one of these.
-    width : float
-        How far a value may have been rounded: tails are taken from so much below, so that they never err downwards.
-    """
+    """A distribution as atoms: values in ascending order with probabilities."""
 
     values: Floats
     chances: Floats
     kind: str
+    """``"exact"``, ``"simulated"`` (from ``draws`` public draws), ``"limit"``, or ``"convolved"`` from one of these."""
     draws: int = 0
     width: float = 0.0
+    """How far a value may have been rounded: tails are taken from so much below, so that they never err downwards."""
 
     def tail(self, x: float) -> float:
         """P[value >= x], never too small: for a simulated law (1 + hits) / (draws + 1)."""
@@ -100,13 +92,11 @@ class NoisyLaw:
     def critical(self, level: float) -> float:
         """The value whose tail is exactly ``level`` (the law is continuous)."""
         reach = self.scale * (math.log(1 / min(level, 1 - level)) + 5)
-        values, chances = self._atoms()
-
-        def rejects_too_often(x: float) -> bool:
-            return _mixture_tail(x, values, chances, self.scale) > level
-
-        low, high = float(values[0]) - reach, float(values[-1]) + reach
-        return bisected(rejects_too_often, low, high, steps=200, tolerance=1e-12)[1]
+        atoms = self._atoms()
+        low, high = float(atoms[0][0]) - reach, float(atoms[0][-1]) + reach
+        return bisected(lambda x: _mixture_tail(x, *atoms, self.scale) > level, low, high, steps=200, tolerance=1e-12)[
+            1
+        ]
 
     def density(self, x: Floats) -> Floats:
         """The density at each x."""

@@ -29,7 +29,7 @@ from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.figures import draw_randomized
 from peerveil.rankings.kernels import bisected
-from peerveil.rankings.mallows import read_items, read_randomness, read_ranking
+from peerveil.rankings.mallows import read_items, read_ranking
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Ints
@@ -89,8 +89,7 @@ class LocalProtocol:
         self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
     ) -> None:
         m, exact_epsilon = read_items(items, 2), read_epsilon(epsilon)
-        most = m if one_of(ask, "ask", ASK) == "items" else m // 2
-        number = min(whole(questions, "questions", 1), most)
+        number = min(whole(questions, "questions", 1), m if one_of(ask, "ask", ASK) == "items" else m // 2)
         start = whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand")
         for own, value in zip(fields(self), (m, exact_epsilon, ask, number, start), strict=True):
             object.__setattr__(self, own.name, value)
@@ -154,8 +153,8 @@ class LocalProtocol:
 
     def randomize(self, ranking: ArrayLike, *, randomness: Randomness | None = None) -> RandomizedRanking:
         """What a device sends for one complete ranking (ranks from 0, a place for every item)."""
-        ranks = read_ranking(ranking, self.items, "ranking")
-        return self.randomize_all(ranks.reshape(1, -1), randomness=randomness)[0]
+        ranks = read_ranking(ranking, self.items, "ranking").reshape(1, -1)
+        return self.randomize_all(ranks, randomness=randomness)[0]
 
     def randomize_all(self, ranks: Any, *, randomness: Randomness | None = None) -> list[RandomizedRanking]:
         """The same for many people, each by itself: one row per ranking, already checked."""
@@ -165,11 +164,10 @@ class LocalProtocol:
 
     def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
         """Questions and randomized answers (0 or 1) as arrays."""
-        source = read_randomness(randomness)
+        source = Randomness.of(randomness)
         question = source.integers(0, self.questions, len(ranks))
         signs = self.answers(ranks, question)
-        coins = source.integers(0, 2, len(ranks))
-        answers = np.where(signs == 0, coins, (signs > 0).astype(np.int64))
+        answers = np.where(signs == 0, source.integers(0, 2, len(ranks)), (signs > 0).astype(np.int64))
         return question, source.respond(answers, self.response)
 
 
@@ -232,10 +230,11 @@ class RandomizedRankings(Result):
 
     def frame(self) -> pl.DataFrame:
         """One row per person, with the protocol in columns of its own."""
-        constant = {**self.protocol.to_dict(), "protocol": self.protocol.fingerprint, "answers": 1}
-        columns = {name: pl.lit(value) for name, value in {**constant, "simulated": self.simulated}.items()}
+        own = {"protocol": self.protocol.fingerprint, "answers": 1, "simulated": self.simulated}
         table = {"question": [r.question for r in self.rankings], "bits": [r.bits for r in self.rankings]}
-        return pl.DataFrame(table).with_columns(**columns)
+        return pl.DataFrame(table).with_columns(
+            pl.lit(v).alias(name) for name, v in (self.protocol.to_dict() | own).items()
+        )
 
     def counts(self) -> tuple[Ints, Ints]:
         """How many people answered each question, and how many of these answers are yes."""
@@ -307,7 +306,7 @@ def randomize_rankings(
     >>> aggregate_rankings(randomized).reject
     True
     """
-    source = read_randomness(randomness)
+    source = Randomness.of(randomness)
     ballots = Ballots.of(rankings, columns=columns, layout=layout)
     protocol = LocalProtocol(ballots.items, epsilon=epsilon, ask=ask, questions=questions, seed=public_seed)
     ballots.require_rows("a randomized ranking")

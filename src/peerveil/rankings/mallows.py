@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
 from peerveil.core.randomness import Randomness
 from peerveil.data import Rankings
 from peerveil.rankings.kernels import bisected, distances, first_bad_row, insert_all
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Ints
 
 _CELLS: Final = 4_000_000  # uniform numbers held at once
 MOST_ITEMS: Final = 10_000_000
@@ -104,9 +102,8 @@ def sample_rankings(model: Mallows, count: int, randomness: Randomness) -> NDArr
     order = np.argsort(model.center)
     step = max(1, _CELLS // model.items)
     for start in range(0, count, step):
-        stop = min(start + step, count)
-        uniform = randomness.uniform((stop - start, model.items))
-        insert_all(uniform, math.log(model.spread), order, ranks[start:stop])
+        part = ranks[start : start + step]
+        insert_all(randomness.uniform(part.shape), math.log(model.spread), order, part)
     return ranks
 
 
@@ -188,17 +185,13 @@ def _central_ranking(rows: Any, weight: Ints) -> Ints:
             rest = np.delete(order, current)
             # cost of standing before rest[p]: those before p who are preferred less, those after who are preferred more
             before = np.concatenate([[0], np.cumsum(wins[item, rest])])
-            after = np.concatenate([np.cumsum(wins[rest, item][::-1])[::-1], [0]])
-            cost = before + after
+            cost = before + np.concatenate([np.cumsum(wins[rest, item][::-1])[::-1], [0]])
             best = int(np.argmin(cost))
             if cost[best] < cost[current]:
                 order = np.insert(rest, best, item)
         if order is before_moves:
             break
     return np.argsort(order)
-
-
-# ---- checks of arguments -------------------------------------------------------------------------------------------------
 
 
 def read_items(items: int, least: int = 1) -> int:
@@ -214,13 +207,6 @@ def read_spread(spread: float) -> float:
 def read_share(share: float, argument: str, want: str) -> float:
     """A number strictly between 0 and 1."""
     return number(share, argument, 1e-300, 1 - 2**-53, want=want)
-
-
-def read_randomness(randomness: Randomness | None) -> Randomness:
-    """A source of randomness, secure unless given."""
-    if not isinstance(randomness, Randomness | None):
-        raise BadInput("randomness", got=randomness, want="Randomness.secure() or Randomness.simulation(seed)")
-    return randomness or Randomness.secure()
 
 
 def read_ranking(ranks: ArrayLike, items: int | None, argument: str) -> Ints:

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import Number, whole
+from peerveil.core.exact import Number, number, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -25,9 +26,6 @@ from peerveil.rankings.laws import laplace_tail, squares_null
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
 from peerveil.rankings.mallows import Mallows, read_items, read_spread, sample_rankings
 from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uniformity_test
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""
@@ -70,10 +68,11 @@ class PowerCurve(Plan):
 
     def __str__(self) -> str:
         head = f"{self.items:,} items, spread {self.spread:g}, level {self.level:g}, power {self.wanted:g} wanted"
-        lines = [head if self.epsilon is None else f"{head}, epsilon {self.epsilon:.4g}"]
-        for method, people in self.needed.items():
-            lines.append(f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}")
-        return "\n".join(lines)
+        lines = [
+            f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}"
+            for method, people in self.needed.items()
+        ]
+        return "\n".join([head if self.epsilon is None else f"{head}, epsilon {self.epsilon:.4g}", *lines])
 
     @property
     def recommendation(self) -> str:
@@ -138,17 +137,16 @@ def plan_rankings(
     m, q, alpha = read_items(items), read_spread(spread), read_level(level)
     if q == 1.0:
         raise BadInput("spread", got=spread, want="below 1: in uniform rankings there is nothing to find")
-    if not 0 < power < 1 or power <= alpha:
-        raise BadInput("power", got=power, want=f"a probability above the level ({alpha:g}) and below 1")
+    number(power, "power", alpha + 1e-12, 1 - 1e-12, want=f"a probability above the level ({alpha:g}) and below 1")
     chosen = list(methods) if methods is not None else (["friedman"] if epsilon is None else ["auto", "local"])
     if not chosen:
         raise BadInput("methods", got=methods, want="at least one")
     rows: list[Power] = []
     needed: dict[str, int | None] = {}
+    settings = {"spread": q, "epsilon": epsilon, "level": alpha, "trials": trials}
     with progress_bar("planning", total=len(chosen), show=progress) as advance:
         for method in chosen:
-            signal: dict[str, Any] = {"items": m, "spread": q, "epsilon": epsilon, "level": alpha}
-            needed[method], simulated = _search(method, power, trials=trials, seed=seed, **signal)
+            needed[method], simulated = _search(method, power, items=m, seed=seed, **settings)
             rows += sorted(simulated, key=lambda row: row.rankings)
             advance(1)
     return PowerCurve(m, q, rows[0].epsilon, alpha, float(power), tuple(rows), needed)
@@ -172,8 +170,8 @@ def people_needed(
     >>> people_needed("local", items=100, spread=0.95, epsilon="1/3", trials=400) < 2500
     True
     """
-    signal: dict[str, Any] = {"items": items, "spread": spread, "epsilon": epsilon, "level": level}
-    return _search(method, power, trials=trials, seed=seed, **signal)[0]
+    settings = {"spread": spread, "epsilon": epsilon, "level": level, "trials": trials}
+    return _search(method, power, items=items, seed=seed, **settings)[0]
 
 
 def _search(method: str, wanted: float, *, items: int, seed: int, **settings: Any) -> tuple[int | None, list[Power]]:
@@ -257,8 +255,7 @@ def _central_rejections(
             continue
         test = central_test(method, k, m, float(epsilon))
         value = test.from_rows(rows[:, source.permutation(m)] if isinstance(test, PairsNorm) else rows)
-        critical = _noisy_critical(method, k, m, epsilon, level)
-        rejections[trial] = laplace_tail(critical - value, test.scale(epsilon))
+        rejections[trial] = laplace_tail(_noisy_critical(method, k, m, epsilon, level) - value, test.scale(epsilon))
     return rejections
 
 
@@ -276,16 +273,16 @@ def local_rejections(
 ) -> Floats:
     """Whether a local test rejects, for each simulated set of answers; the people are divided among the questions."""
     rng = np.random.default_rng(seed)
-    m, number = protocol.items, protocol.questions
-    counts = np.full(number, people // number) + (np.arange(number) < people % number)
+    m, questions = protocol.items, protocol.questions
+    counts = np.full(questions, people // questions) + (np.arange(questions) < people % questions)
     critical = squares_null(tuple(counts[counts > 0].tolist())).critical(level)
     rejections = np.empty(trials)
     for trial in range(trials):
         order = rng.permutation(m)
         if protocol.ask == "items":
-            bias = np.interp(order[:number], *half_biases(m, spread))
+            bias = np.interp(order[:questions], *half_biases(m, spread))
         else:
-            first, second = order[0 : 2 * number : 2], order[1 : 2 * number : 2]
+            first, second = order[: 2 * questions].reshape(questions, 2).T
             bias = np.sign(second - first) * pair_bias(spread, np.abs(second - first))
         sums = 2 * rng.binomial(counts, (1 + protocol.attenuation * bias) / 2) - counts
         rejections[trial] = float((sums.astype(float) ** 2).sum()) >= critical

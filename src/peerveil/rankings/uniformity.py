@@ -11,16 +11,16 @@ import numpy as np
 
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
 from peerveil.rankings.figures import draw_test
 from peerveil.rankings.laws import Law, NoisyLaw, concordance_null
-from peerveil.rankings.mallows import read_randomness, read_share
+from peerveil.rankings.mallows import read_share
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
-    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
 
 METHODS: Final = ("auto", "friedman", *PRIVATE)
@@ -144,7 +144,7 @@ def uniformity_test(
     level = read_level(level)
     exact = None if epsilon is None else read_epsilon(epsilon, or_none=True)
     check_epsilon(method, exact)
-    source = read_randomness(randomness)
+    source = Randomness.of(randomness)
     if account is not None and exact is None:
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
     ballots = Ballots.of(rankings, columns=columns, layout=layout)

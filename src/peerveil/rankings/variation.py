@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
 from scipy.special import roots_legendre
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_share, read_spread
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 NODES: Final = 400
 _WIDTH: Final = 9.0  # standard deviations of frequency: the characteristic function is below 1e-17 beyond

@@ -134,15 +134,12 @@ def svg(drawing: Figure | Axes, alt: str) -> Svg:
         warnings.filterwarnings("ignore", message="Glyph .* missing|constrained_layout not applied")
         _plain_powers(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})  # type: ignore[union-attr]
-    text = buffer.getvalue()
     # what Matplotlib wrote: <?xml ...><!DOCTYPE ...><svg ATTRIBUTES>CONTENT
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = text.replace(_INK, "currentColor")
+    text = re.sub(r"<(metadata|style).*?</\1>", "", buffer.getvalue(), flags=re.DOTALL)
     # attributes instead of styles: pages need not allow inline styles for the sake of figures
-    text = re.sub(r"<style.*?</style>", "", text, flags=re.DOTALL)
-    text = re.sub(r' style="([^"]*)"', lambda found: _attributes(found.group(1)), text)
-    text = text.replace(' id="mark"', "")  # each axes of a figure has one, and nothing refers to it
-    text = _UNPRINTABLE.sub("\ufffd", text)
+    text = re.sub(r' style="([^"]*)"', lambda match: _attributes(match[1]), text.replace(_INK, "currentColor"))
+    # each axes of a figure has a mark, and nothing refers to it
+    text = _UNPRINTABLE.sub("\ufffd", text.replace(' id="mark"', ""))
     written = re.search(r"<svg ([^>]*)>(.*)", text, flags=re.DOTALL)
     assert written is not None
     attributes = f'stroke-linejoin="round" stroke-linecap="butt" {written[1]}'
@@ -163,12 +160,11 @@ def safe_svg(draw: Callable[[], Figure | Axes], alt: str) -> Svg:
         with figure_style():
             return svg(draw(), alt)
     except Exception as error:  # whatever it was: the figure is the least of what was paid for
-        reason = f"this figure could not be drawn: {type(error).__name__}"
-        shown = f"{reason[0].upper()}{reason[1:]}."
-        label = _label(f"{alt} ({reason})")
+        reason = f"figure could not be drawn: {type(error).__name__}"
+        label = _label(f"{alt} (this {reason})")
         return Svg(
             f'role="img" aria-label="{label}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 500 40"',
-            f'<text x="8" y="26" fill="currentColor" font-size="14">{shown}</text></svg>',
+            f'<text x="8" y="26" fill="currentColor" font-size="14">This {reason}.</text></svg>',
         )
 
 

@@ -228,11 +228,7 @@ class Page:
 
     def to_dict(self) -> dict[str, Any]:
         """The page as JSON values."""
-        return {
-            "title": self.title,
-            "parts": [[kind, *content] for kind, content in self.parts],
-            "footer": self._footer,
-        }
+        return {"title": self.title, "parts": [[kind, *rest] for kind, rest in self.parts], "footer": self._footer}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Page:

@@ -51,27 +51,13 @@ def guard(table: str, refusal: str, *, fixed: str = "") -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Schema:
-    """The tables of one ledger or service.
+    """The tables of one ledger or service."""
 
-    Attributes
-    ----------
-    version : int
-        The version that this library writes.
-    header : sqlalchemy.Table
-        Where the version stands, as :func:`version_table` makes it; the other tables share its metadata.
-    first : callable
-        The first row of each table that has one, all with id 1.
-    guards : sequence
-        Triggers, as :func:`guard` makes them.
-    alone : bool
-        Whether a SQLite file with other tables is refused.
-    """
-
-    version: int
-    header: Table
-    first: Callable[[], Mapping[Table, Mapping[str, Any]]] = dict
-    guards: Sequence[Mapping[str, Sequence[str]]] = ()
-    alone: bool = True
+    version: int  # that this library writes
+    header: Table  # where the version stands, as version_table makes it; the other tables share its metadata
+    first: Callable[[], Mapping[Table, Mapping[str, Any]]] = dict  # rows of tables that have a first one, with id 1
+    guards: Sequence[Mapping[str, Sequence[str]]] = ()  # triggers, as guard makes them
+    alone: bool = True  # whether a SQLite file with other tables is refused
 
     def create(self, connection: Connection) -> None:
         """Make all tables, their triggers and their first rows."""
@@ -126,9 +112,7 @@ def _version(connection: Connection, database: Database, schema: Schema) -> int 
     """The version of the tables; ``None`` if there are none yet."""
     names = set(inspect(connection).get_table_names())
     if schema.header.name in names:
-        version = connection.execute(
-            select(schema.header.c.version).where(schema.header.c.id == 1)
-        ).scalar_one_or_none()
+        version = connection.scalar(select(schema.header.c.version).where(schema.header.c.id == 1))
         if version is None:
             raise database.error(f"the {database.noun} at {database.shown} has lost its version row: restore a copy")
         return int(version)

@@ -19,7 +19,7 @@ import time
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 from urllib.parse import quote
@@ -40,13 +40,7 @@ _CONNECT_SECONDS: Final = 10
 _CREATING: Final = threading.Lock()
 _LOCKED: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03")
 # after these errors of COMMIT, SQLite has rolled back; anything else leaves the outcome open
-_SQLITE_NOT_COMMITTED: Final = (
-    "SQLITE_BUSY",
-    "SQLITE_FULL",
-    "SQLITE_READONLY",
-    "SQLITE_CONSTRAINT",
-    "SQLITE_LOCKED",
-)
+_SQLITE_NOT_COMMITTED: Final = tuple(f"SQLITE_{name}" for name in ("BUSY", "FULL", "READONLY", "CONSTRAINT", "LOCKED"))
 
 
 class Closable(ABC):
@@ -133,12 +127,9 @@ class Database:
             except OSError as error:
                 raise self.error(f"cannot make a {self.noun} at {self.shown}: {error.strerror}") from None
 
-    @contextmanager
-    def reading(self, action: str = "read") -> Iterator[Connection]:
+    def reading(self, action: str = "read") -> AbstractContextManager[Connection]:
         """One consistent view of everything."""
-        begin = "BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-        with self._begun(begin, action) as connection:
-            yield connection
+        return self._begun("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", action)
 
     @contextmanager
     def writing(self, action: str, *, whole: bool = False) -> Iterator[Connection]:
@@ -155,19 +146,16 @@ class Database:
 
     @contextmanager
     def _begun(self, begin: str, action: str) -> Iterator[Connection]:
-        nothing = self.nothing.get(action, "")
         try:
             connection = self._begin(begin)
+            try:
+                yield connection
+            finally:
+                _finish(connection)
         except SQLAlchemyError as error:
-            raise self.translated(error, nothing) from None
-        try:
-            yield connection
-        except SQLAlchemyError as error:
-            raise self.translated(error, nothing) from None
-        finally:
-            _finish(connection)
+            raise self.translated(error, self.nothing.get(action, "")) from None
 
-    def _begin(self, begin: str) -> Connection:
+    def _begin(self, begin: str, *, again: bool = False) -> Connection:
         if self._closed:
             raise self.error(f"the {self.noun} at {self.shown} is closed; open it again")
         if os.getpid() != self._process:
@@ -176,21 +164,19 @@ class Database:
             self._process = os.getpid()
             self._finalizer.detach()
             self._finalizer = weakref.finalize(self, _dispose, self.engine, self._process)
-        for attempt in (1, 2):
-            connection = self.engine.connect()
-            try:
-                if begin == "BEGIN IMMEDIATE":
-                    self._begin_immediate(connection)
-                else:
-                    connection.exec_driver_sql(begin)
-            except BaseException as error:
-                _finish(connection)
-                # a pooled connection may have died since; nothing has begun, so one fresh one is tried
-                if attempt == 1 and isinstance(error, DBAPIError) and error.connection_invalidated:
-                    continue
-                raise
-            return connection
-        raise AssertionError("unreachable")
+        connection = self.engine.connect()
+        try:
+            if begin == "BEGIN IMMEDIATE":
+                self._begin_immediate(connection)
+            else:
+                connection.exec_driver_sql(begin)
+        except BaseException as error:
+            _finish(connection)
+            # a pooled connection may have died since; nothing has begun, so one fresh one is tried
+            if not again and isinstance(error, DBAPIError) and error.connection_invalidated:
+                return self._begin(begin, again=True)
+            raise
+        return connection
 
     def _begin_immediate(self, connection: Connection) -> None:
         deadline = time.monotonic() + self._patience
@@ -222,11 +208,11 @@ class Database:
 
     def _rolled_back(self, error: DBAPIError) -> bool:
         """Whether a failed COMMIT certainly left nothing behind."""
+        code = error_code(error)
         if self.is_sqlite:
-            return error_code(error).startswith(_SQLITE_NOT_COMMITTED)
-        state = error_code(error)
+            return code.startswith(_SQLITE_NOT_COMMITTED)
         # the server answered and the session goes on: aborted. 08 and 57P: the session ended, before or after
-        return bool(state) and not error.connection_invalidated and not state.startswith(("08", "57P"))
+        return bool(code) and not error.connection_invalidated and not code.startswith(("08", "57P"))
 
     def translated(self, error: SQLAlchemyError, nothing: str) -> PeerveilError:
         """A driver's error in plain words, without secrets."""
@@ -276,10 +262,9 @@ def _sqlite(path: Path, patience: float, pragmas: tuple[str, ...], keep: bool) -
                 address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False
             )
         try:
-            for pragma in pragmas:
+            # fullfsync is for macOS: fsync alone leaves data in the drive's cache
+            for pragma in (*pragmas, "fullfsync = ON", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}")
-            connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves data in the drive's cache
-            connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             connection.close()
             raise
@@ -293,11 +278,7 @@ def _postgresql(address: Address, patience: float) -> Engine:
     assert address.url is not None
     options = {} if "connect_timeout" in address.url.query else {"connect_timeout": _CONNECT_SECONDS}
     engine = create_engine(
-        address.url,
-        isolation_level="AUTOCOMMIT",
-        connect_args=options,
-        pool_timeout=patience,
-        hide_parameters=True,
+        address.url, isolation_level="AUTOCOMMIT", connect_args=options, pool_timeout=patience, hide_parameters=True
     )
 
     @event.listens_for(engine, "connect")
@@ -307,7 +288,7 @@ def _postgresql(address: Address, patience: float) -> Engine:
             if cursor.fetchone()[0] == "off":  # every other setting is on this server's disk, or on more disks
                 cursor.execute("SET synchronous_commit TO on")
             cursor.execute(f"SET lock_timeout TO {max(1, round(patience * 1000))}")
-            # a client that freezes inside a transaction must not lock rows for ever
+            # a client that freezes inside a transaction must not lock rows forever
             cursor.execute("SET idle_in_transaction_session_timeout TO '60s'")
 
     return engine

@@ -5,7 +5,7 @@ An action is a frozen dataclass whose fields are its parameters, each with type,
     class PublishMeans(Action["Reviews"]):
         name = "release.publish"  # in a study: action = "release.publish"; as a command: peerveil release publish
         ...
-        epsilon: Annotated[Epsilon, Setting("Privacy budget (epsilon) for this release.", common=True)]
+        epsilon: Annotated[Epsilon, common("Privacy budget (epsilon) for this release.")]
 
 Each module has one file here with its actions. Declaring them imports nothing heavy: help needs only this file, a check imports
 pydantic, and a run imports the module that does the work. Pydantic says *which* value is wrong; the declaration says, in one
@@ -17,9 +17,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from importlib import import_module
 from pkgutil import resolve_name
-from types import UnionType
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -31,7 +31,6 @@ from typing import (
     NamedTuple,
     Self,
     TypeVar,
-    Union,
     dataclass_transform,
     get_args,
     get_origin,
@@ -68,6 +67,11 @@ class Setting(NamedTuple):
     common: bool = False
 
 
+def common(help: str, label: str = "") -> Setting:  # noqa: A002
+    """A setting that forms show at once."""
+    return Setting(help, label, common=True)
+
+
 @dataclass(frozen=True)
 class Parameter:
     """One parameter, as every surface shows it."""
@@ -88,7 +92,7 @@ class Parameter:
     def of(cls, name: str, hint: Any, default: Any) -> Parameter:
         """A field's declaration, read from its type."""
         kind, *metadata = get_args(hint)
-        if get_origin(kind) in (Union, UnionType) and type(None) in get_args(kind):
+        if type(None) in get_args(kind):
             (kind,) = (part for part in get_args(kind) if part is not type(None))
         many = get_origin(kind) is tuple and get_args(kind)[-1:] == (...,)
         if many:
@@ -137,16 +141,12 @@ class Parameter:
 
     def text(self, value: Any) -> str:
         """A value as a form or a command line holds it; empty for none."""
-        if value is None:
-            return ""
-        return ", ".join(map(self._text, value)) if self.many else self._text(value)
+        return "" if value is None else ", ".join(map(self._text, value)) if self.many else self._text(value)
 
     def _text(self, value: Any) -> str:
         if self.spelling is not None:
             return self.spelling.write(value)
-        return (
-            str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
-        )
+        return json.dumps(value) if isinstance(value, int) else f"{value:g}" if isinstance(value, float) else str(value)
 
     def plain(self, value: Any) -> Any:
         """A value as a study file or JSON holds it."""
@@ -157,9 +157,8 @@ class Parameter:
 
     def from_text(self, text: str) -> Any:
         """What a form or a command line says, to be checked; several values are separated by commas."""
-        if not self.many:
-            return text.strip()
-        return [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+        parts = [part.strip() for part in text.replace("\n", ",").split(",") if part.strip()]
+        return parts if self.many else text.strip()
 
     def values(self, owner: Declared) -> list[Any]:
         """Its values in a declaration that was checked: one, several or none."""
@@ -187,22 +186,19 @@ class Declared:
         dataclass(frozen=True, kw_only=True)(cls)
 
     @classmethod
+    @cache
     def parameters(cls) -> tuple[Parameter, ...]:
         """Its parameters, in the order of their declaration."""
-        if "_parameters" not in cls.__dict__:
-            hints = get_type_hints(cls, include_extras=True)
-            parameters = tuple(Parameter.of(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
-            cls._parameters = parameters  # type: ignore[attr-defined]
-        return cls._parameters  # type: ignore[attr-defined,no-any-return]
+        hints = get_type_hints(cls, include_extras=True)
+        return tuple(Parameter.of(f.name, hints[f.name], f.default) for f in fields(cls))  # type: ignore[arg-type]
 
     @classmethod
+    @cache
     def adapter(cls) -> TypeAdapter[Self]:
         """Pydantic's view of the parameters, made once."""
         from pydantic import TypeAdapter
 
-        if "_adapter" not in cls.__dict__:
-            cls._adapter = TypeAdapter(cls)  # type: ignore[attr-defined]
-        return cls._adapter  # type: ignore[attr-defined,no-any-return]
+        return TypeAdapter(cls)
 
     @classmethod
     def check(cls, values: Mapping[str, Any], *, strict: bool = False, place: Callable[[str], str] = str) -> Self:
@@ -292,12 +288,8 @@ class Action(Declared, Generic[Table]):
     """Whether its guarantee is only written down in the account: such guarantees do not add up, so nothing is debited."""
     calls: ClassVar[str] = ""
     """The function that does the work, such as ``peerveil.release.publish``: defaults of the two are compared by a test."""
-    silent: ClassVar[bool] = False
-    """Whether that function shows a progress bar of its own unless it is told not to."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Arguments of the command, such as ``reviews.csv --epsilon 1``."""
-
-    # ---- what an action does ---------------------------------------------------------------------------------
 
     @classmethod
     def suggest(cls, table: Table) -> SuggestedStep | None:  # noqa: ARG003
@@ -324,8 +316,6 @@ class Action(Declared, Generic[Table]):
         """Do it. It may spend once, through the account of its context."""
         raise TypeError(f"{type(self).__name__} declares no run")
 
-    # ---- its names -------------------------------------------------------------------------------------------
-
     @classmethod
     def module(cls) -> str:
         """The module it belongs to."""
@@ -349,8 +339,7 @@ class Action(Declared, Generic[Table]):
 
     def call(self, *data: Any, but: tuple[str, ...] = (), **arguments: Any) -> Any:
         """Call the function that does the work with these data and the parameters, except ``but``."""
-        quiet = {"progress": False} if self.silent else {}
-        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments, **quiet)
+        return resolve_name(self.calls)(*data, **self.arguments(but=(*but, *arguments)), **arguments)
 
 
 class PlanAction(Action[Table]):
@@ -394,8 +383,7 @@ def all_actions() -> dict[str, type[Action[Any]]]:
 
 def find_action(name: object) -> type[Action[Any]]:
     """An action by its name."""
-    module, _, verb = str(name).partition(".")
-    kind = actions_of(module).get(verb) if module in MODULES else None
-    if kind is None:
-        raise unknown("action", name, all_actions(), "actions")
-    return kind
+    kinds = all_actions()
+    if str(name) not in kinds:
+        raise unknown("action", name, kinds, "actions")
+    return kinds[str(name)]

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from peerveil.core.optional import missing_parts
-from peerveil.study.actions import Action, Setting
-from peerveil.study.outcome import Outcome
+from peerveil.study.actions import Action, Setting, common
+from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import Range
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class AuditRun(Action[None]):
     samples: Annotated[
         int | None,
         Range(ge=40, le=10_000_000),
-        Setting(
-            "Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism.", common=True
-        ),
+        common("Outputs per side for each claim; more finds more. By default 20,000 to 500,000 by mechanism."),
     ] = None
     broken: Annotated[
         bool, Setting("Also audit deliberately broken mechanisms, and count the samples needed to detect them.")
@@ -67,18 +65,39 @@ class AuditRun(Action[None]):
         worst = max(exact, key=lambda row: row.loss / row.claimed)
         refuted = [row.name for row in exact if not row.passed]
 
-        outcome = Outcome(
-            "Do the privacy claims hold?", "No data are read: mechanisms are run on neighboring inputs of our own."
-        )
-        outcome.failed = passed < len(audits) or caught < len(faults) or bool(refuted)
-        outcome.public.answer = f"{passed} of {len(audits)} claims are consistent with what was measured" + (
-            f"; {caught} of {len(faults)} deliberately broken mechanisms were detected." if faults else "."
-        )
+        failed = passed < len(audits) or caught < len(faults) or bool(refuted)
         verdict = f"refuted for {', '.join(refuted)}" if refuted else "never above the claim"
-        outcome.public.findings = [
-            f"Randomized response, computed exactly for {len(exact)} pairs of epsilon and class count: {verdict} (closest: "
-            f"{worst.name}, loss {worst.loss:.9g})."
-        ]
+        detected = [(claim.name, claim.fault or "", count) for claim, count in zip(faults, needed, strict=True)]
+        part = OutcomePart(
+            f"{passed} of {len(audits)} claims are consistent with what was measured"
+            + (f"; {caught} of {len(faults)} deliberately broken mechanisms were detected." if faults else "."),
+            [
+                f"Randomized response, computed exactly for {len(exact)} pairs of epsilon and class count: {verdict} (closest: "
+                f"{worst.name}, loss {worst.loss:.9g})."
+            ],
+            {
+                "passed": not failed,
+                "audits": [
+                    {name: getattr(audit, name) for name in ("name", "claimed", "measured", "passed")}
+                    for audit in audits
+                ],
+                "exact": [{"name": row.name, "claimed": row.claimed, "loss": row.loss} for row in exact],
+                "broken": [{"name": name, "fault": fault, "samples_needed": count} for name, fault, count in detected],
+            },
+        )
+        part.table(
+            ["mechanism", "notion", "claimed", "measured at least", "verdict"],
+            [
+                (audit.name, audit.guarantee.notion.value, f"{audit.claimed:.3g}", f"{audit.measured:.3f}",
+                 "consistent" if audit.passed else "REFUTED")
+                for audit in audits
+            ],
+        )  # fmt: skip
+        if faults:
+            rows = [(*names, "NOT DETECTED" if count is None else f"{count:,}") for *names, count in detected]
+            part.table(["broken mechanism", "what is wrong", "samples to detect it"], rows)
+        reason = "No data are read: mechanisms are run on neighboring inputs of our own."
+        outcome = Outcome("Do the privacy claims hold?", reason, public=part, failed=failed)
         outcome.figure(
             lambda ax: draw_audit(ax, audits),
             f"Measured privacy loss against the claim; {passed} of {len(audits)} stay below.",
@@ -86,32 +105,6 @@ class AuditRun(Action[None]):
             public=True,
             height=0.9 + 0.32 * len(audits),
         )
-        verdicts = {True: "consistent", False: "REFUTED"}
-        outcome.public.table(
-            ["mechanism", "notion", "claimed", "measured at least", "verdict"],
-            [
-                (a.name, a.guarantee.notion.value, f"{a.claimed:.3g}", f"{a.measured:.3f}", verdicts[a.passed])
-                for a in audits
-            ],
-        )
-        detected = [
-            (claim.name, claim.fault or "", "NOT DETECTED" if count is None else f"{count:,}")
-            for claim, count in zip(faults, needed, strict=True)
-        ]
-        if faults:
-            outcome.public.table(["broken mechanism", "what is wrong", "samples to detect it"], detected)
-        outcome.public.results = {
-            "passed": not outcome.failed,
-            "audits": [
-                {"name": audit.name, "claimed": audit.claimed, "measured": audit.measured, "passed": audit.passed}
-                for audit in audits
-            ],
-            "exact": [{"name": row.name, "claimed": row.claimed, "loss": row.loss} for row in exact],
-            "broken": [
-                {"name": claim.name, "fault": claim.fault, "samples_needed": count}
-                for claim, count in zip(faults, needed, strict=True)
-            ],
-        }
         return outcome
 
 

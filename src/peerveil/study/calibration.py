@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import peerveil
 from peerveil.core.errors import Verbatim
-from peerveil.study.actions import Action, PlanAction, Setting
-from peerveil.study.outcome import Outcome
+from peerveil.study.actions import Action, PlanAction, Setting, common
+from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.calibration import Conference
     from peerveil.calibration.fit import MiscalibrationFit
-    from peerveil.core.result import Plan
     from peerveil.data import Reviews
     from peerveil.study.execute import Context, Inputs
 
@@ -26,23 +25,21 @@ class _Decisions(Action["Reviews"]):
     kinds = ("reviews",)
 
     accept: Annotated[
-        int | None, Range(ge=0, le=1_000_000), Setting("How many papers to accept.", "Papers to accept", common=True)
+        int | None, Range(ge=0, le=1_000_000), common("How many papers to accept.", "Papers to accept")
     ] = None
     accepted: Annotated[
         InnerShare | None,
-        Setting(
+        common(
             "Instead of a number: the share of all papers expected above the line, such as 0.25.",
             "Share of papers to accept",
-            common=True,
         ),
     ] = None
     history: Annotated[
         tuple[ReviewsName, ...],
-        Setting(
+        common(
             "Reviews of past conferences, from which each reviewer's strictness (scale and bias) is fitted; the same people "
             "need the same names there.",
             "Past conference",
-            common=True,
         ),
     ] = ()
     reviewers: Annotated[
@@ -73,10 +70,9 @@ class _Decisions(Action["Reviews"]):
     group_size: Annotated[
         int,
         Range(ge=2, le=6),
-        Setting(
+        common(
             "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
-            "longer.",
-            common=True,
+            "longer."
         ),
     ] = 5
     exactly: Annotated[
@@ -117,30 +113,22 @@ class _Decisions(Action["Reviews"]):
 
     def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
         """How reviewers score, and how papers are accepted: the arguments of :class:`peerveil.calibration.Conference`."""
-        from peerveil.calibration import Threshold, read_miscalibration
-
         inputs.table.require_reviewers("calibration")
         people = inputs.table.frame["reviewer"].unique().to_list()
         fit, noise = self.fit(inputs), self.noise
         functions: dict[Any, Any]
         if fit is None:
             assert self.reviewers is not None
-            functions = read_miscalibration(self.reviewers, reviewers=people)
+            functions = peerveil.calibration.read_miscalibration(self.reviewers, reviewers=people)
         else:
             functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
-        accept = self.accept if self.accepted is None else Threshold.share(self.accepted)
+        accept = self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
         settings = {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
         return {"functions": functions, "noise": noise, "accept": accept, **settings}
 
-    def conference(self, inputs: Inputs[Reviews]) -> Conference:
+    def conference(self, inputs: Inputs[Reviews]) -> peerveil.calibration.Conference:
         """The conference; building it refuses what could not be decided."""
-        from peerveil.calibration import Conference
-
-        return Conference(inputs.table, **self.model(inputs))
-
-    def show_progress(self, context: Context) -> None:
-        """Say what takes longest."""
-        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
+        return peerveil.calibration.Conference(inputs.table, **self.model(inputs))
 
 
 class DecideConference(_Decisions):
@@ -163,10 +151,9 @@ class DecideConference(_Decisions):
 
     adversary_error: Annotated[
         Share,
-        Setting(
+        common(
             "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
             "How often a guess of the writer shall be wrong",
-            common=True,
         ),
     ]
 
@@ -201,40 +188,40 @@ class DecideConference(_Decisions):
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Decide once."""
-        self.show_progress(context)
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
         decision, sheet = conference.decide(
             adversary_error=self.adversary_error, randomness=context.randomness, account=context.account, progress=False
         )
-        outcome = Outcome("Which papers should be accepted, correcting for strict reviewers?")
-        outcome.set_guarantee(decision.guarantee)
-        public, private, fit = outcome.public, outcome.private, self.fit(inputs)
-        figures = public.results = decision.figures()
-        public.answer = (
+        figures, fit = decision.figures(), self.fit(inputs)
+        public = OutcomePart(
             f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv); {decision.conference_error:.1%} "
-            "of the decisions are expected to be wrong."
+            "of the decisions are expected to be wrong.",
+            [
+                f"{decision.protection}.",
+                f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
+                "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
+            ],
+            figures,
         )
-        public.findings = [
-            f"{decision.protection}.",
-            f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
-            "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
-        ]
         public.csv("decisions.csv", decision.frame())
         public.json("decisions.json", decision)
+        question = "Which papers should be accepted, correcting for strict reviewers?"
+        outcome = Outcome.guaranteed(question, decision.guarantee, public=public)
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
         outcome.attack = [
             "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
             "afterwards, or knows more, can do better."
         ]
-        private.findings = [f"{sheet.summary()}.", *conference.not_covered, *self._known_from_past(inputs)]
-        private.findings += [f"Fitted from the history: {fit.summary()}."] if fit is not None else []
-        private.results = sheet.figures()
-        private.csv("sheet.csv", sheet.frame())
-        caption = (
-            "How often the best adversary is wrong about each review's writer, against what the scores alone leave."
+        history = [] if fit is None else [f"Fitted from the history: {fit.summary()}."]
+        outcome.private = OutcomePart(
+            findings=[f"{sheet.summary()}.", *conference.not_covered, *self._known_from_past(inputs), *history],
+            results=sheet.figures(),
         )
+        outcome.private.csv("sheet.csv", sheet.frame())
+        caption = "How often the best adversary is wrong about a review's writer, against what the scores alone leave."
         outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
@@ -250,7 +237,6 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
     )
     operator = "what protection costs: it is computed from scores and reviewers' strictness, which you hold"
     calls = "peerveil.calibration:plan_decisions"
-    silent = True
     examples = (
         "reviews.csv --history past.csv --accept 40",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",
@@ -267,10 +253,9 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
     ] = "paper"
     demands: Annotated[
         tuple[Share, ...],
-        Setting(
+        common(
             "For a conference: how often the best guess of a review's writer shall be wrong, values to try.",
             "Errors of the guess to try",
-            common=True,
         ),
     ] = (0.0, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0)
     most_groups: Annotated[
@@ -284,15 +269,13 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         self.conference(inputs)
         check_adversary(inputs.table, self.adversary)
 
-    def plan(self, inputs: Inputs[Reviews], context: Context) -> Plan:
+    def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
         """Try several demands."""
-        self.show_progress(context)
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
-        own = ("adversary", "demands", "most_groups")
-        but = tuple(item.name for item in self.parameters() if item.name not in own)
-        plan: Plan = self.call(inputs.table, but=but, **model)
-        return plan
+        own = {name: getattr(self, name) for name in ("adversary", "demands", "most_groups")}
+        return peerveil.calibration.plan_decisions(inputs.table, **own, **model, progress=False)
 
 
 class SimulateDecisions(Action[None]):
@@ -308,13 +291,12 @@ class SimulateDecisions(Action[None]):
 
     functions: Annotated[
         tuple[ScaleAndBias, ...],
-        Setting(
+        common(
             "How each reviewer scores: score = scale * quality + bias. Two reviewers are pairs, more are panels.",
             "Reviewers",
-            common=True,
         ),
     ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Range(ge=0), Setting("Standard deviation of scores.", "Noise of scores", common=True)] = 0.4
+    noise: Annotated[float, Range(ge=0), common("Standard deviation of scores.", "Noise of scores")] = 0.4
     share: Annotated[
         Share,
         Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
@@ -336,23 +318,20 @@ class SimulateDecisions(Action[None]):
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate pairs or panels."""
-        from peerveil.calibration import Affine
         from peerveil.calibration.simulate import simulate_decisions
 
-        people = [Affine(scale, bias) for scale, bias in self.functions]
+        people = [peerveil.calibration.Affine(scale, bias) for scale, bias in self.functions]
         if len(people) > 2:
             context.progress(0.0, "simulating panels")
         simulation = simulate_decisions(people, **self.arguments(but=("functions",)))
-        outcome = Outcome(
-            "Do guaranteed and observed errors agree?",
-            "No data are read: papers and reviewers are synthetic.",
-            simulation.mark,
-            failed=simulation.farthest >= 5,
+        failed = simulation.farthest >= 5
+        answer = (
+            f"Guaranteed and observed errors {'DISAGREE' if failed else 'agree'} over {simulation.draws:,} draws (at most "
+            f"{simulation.farthest:.1f} standard errors apart)."
         )
-        part, verdict = outcome.public, "DISAGREE" if outcome.failed else "agree"
-        over = f"{simulation.draws:,} draws (at most {simulation.farthest:.1f} standard errors apart)"
-        part.answer = f"Guaranteed and observed errors {verdict} over {over}."
-        part.findings, part.results = [f"{simulation.conference}.", f"{simulation.adversary}."], simulation.to_dict()
+        part = OutcomePart(answer, [f"{simulation.conference}.", f"{simulation.adversary}."], simulation.to_dict())
+        reason = "No data are read: papers and reviewers are synthetic."
+        outcome = Outcome("Do guaranteed and observed errors agree?", reason, simulation.mark, part, failed=failed)
         caption = "Guaranteed errors (lines) and observed ones (points, with five standard errors)."
         outcome.figure(simulation.plot, simulation.summary(), caption, public=True)
         return outcome

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def debit_of(guarantee: Guarantee | None) -> Fraction:
     """What a guarantee takes from an account: its epsilon, where its notion of privacy adds up."""
-    if guarantee is None or not guarantee.notion.adds_up:
-        return Fraction(0)
-    return guarantee.exact_epsilon or Fraction(0)
+    return (guarantee.exact_epsilon if guarantee is not None and guarantee.notion.adds_up else None) or Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -190,10 +188,9 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
     keys = {} if key is None else {planned.step.name: key(planned.step.name) for planned in spending}
     exists = "://" in study.ledger or Path(study.ledger).exists()
     with Ledger.open(study.ledger) if exists else nullcontext() as ledger:
-        for account in ledger.accounts() if ledger is not None else ():
-            budget = study.accounts.get(account.name)
-            if budget is None:
-                continue
+        opened_accounts = ledger.accounts() if ledger is not None else []
+        for account in (account for account in opened_accounts if account.name in study.accounts):
+            budget = study.accounts[account.name]
             opened = f"{account.exact_epsilon}, with which it was opened in the ledger"
             require(account.exact_epsilon == budget, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
             remaining[account.name] = account.exact_remaining

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.core.files import write_text
@@ -121,19 +121,9 @@ def run_demo(
 ) -> Demo:
     """Invent a conference, write a study about it, run it, and try to spend too much."""
     target = Path(folder)
-    now, past = (
-        synthetic_conference(
-            papers * factor,
-            reviewers,
-            reviews_per_paper=6,
-            bias=0.5,
-            stretch=0.1,
-            noise=1.0,
-            seed=seed + year,
-            people_seed=seed,
-        )
-        for year, factor in ((0, 1), (1, 2))
-    )
+    people: dict[str, Any] = {"reviews_per_paper": 6, "bias": 0.5, "stretch": 0.1, "noise": 1.0, "people_seed": seed}
+    now = synthetic_conference(papers, reviewers, seed=seed, **people)
+    past = synthetic_conference(papers * 2, reviewers, seed=seed + 1, **people)
     crowd = synthetic_conference(
         papers, max(20, papers // 4), 1, tasks=papers, answers_per_task=15, ability=(0.6, 0.95), seed=seed
     )
@@ -143,7 +133,7 @@ def run_demo(
     past.write(home / "last-year")
     file = write_text(home / "study.toml", _study(now, past, samples))
     done = run_study(file, target / "result")
-    page = make_page(done.checked, done.outcomes, done.costs, public=False, public_report="result/public/report.html")
+    page = make_page(done.checked, done.outcomes, done.costs, public=False, public_page="result/public/report.html")
     report = page.write(target / "report.html", private=True)
     try:
         run_study(file, target / "again")

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
+import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.core.files import check_out
 from peerveil.study.actions import Action, Declared, Kind, Setting, Table
 from peerveil.study.spelling import Columns, DataPath, Name, require
 
 if TYPE_CHECKING:
-    from peerveil.core.randomness import Randomness
     from peerveil.ledger import Account
     from peerveil.study.outcome import Outcome
 
@@ -86,7 +85,7 @@ class StudyFile(Declared):
             options["time_zone"] = self.time_zone
         if kind == "rankings" and self.layout is not None:
             options["layout"] = self.layout
-        table: Any = getattr(import_module("peerveil.data"), kind.capitalize())
+        table: Any = getattr(peerveil.data, kind.capitalize())
         if extra:  # naming a further column must not drop those that are read without
             options["extra"] = [*dict.fromkeys((*table.read(self.path, self.format, **options).extra, *extra))]
         return table.read(self.path, self.format, **options)
@@ -118,7 +117,7 @@ def no_progress(share: float, text: str = "") -> None:
 class Context:
     """What a run is given beside its data: the source of noise, the account to debit, and where to show progress."""
 
-    randomness: Randomness
+    randomness: peerveil.Randomness
     account: Account | None = None
     progress: Callable[[float, str], None] = field(default=no_progress)
 
@@ -129,16 +128,15 @@ def read_inputs(
     others: Mapping[str, Sequence[StudyFile]],
     read: Callable[[StudyFile, str, tuple[str, ...]], Any] = StudyFile.read,
 ) -> Inputs[Any]:
-    """Read what an action needs, through ``read``; a parameter that names several files gets a list of tables."""
-    further: dict[str, Any] = {}
-    for parameter in action.parameters():
-        if parameter.named_data and others.get(parameter.name):
-            tables = [read(file, parameter.named_data, ()) for file in others[parameter.name]]
-            further[parameter.name] = tables if parameter.many else tables[0]
-    table = None
-    if source is not None and action.in_memory(source):
-        table = read(source, kind_of(action, source), action.extra_columns())
-    return Inputs(table, source, further)
+    """Read what an action needs, through ``read``; a parameter that names files gets a list of tables."""
+    further = {
+        parameter.name: [read(file, parameter.named_data, ()) for file in others.get(parameter.name, ())]
+        for parameter in action.parameters()
+        if parameter.named_data
+    }
+    if source is None or not action.in_memory(source):
+        return Inputs(None, source, further)
+    return Inputs(read(source, kind_of(action, source), action.extra_columns()), source, further)
 
 
 def kind_of(action: Action[Any], source: StudyFile) -> str:
@@ -148,9 +146,7 @@ def kind_of(action: Action[Any], source: StudyFile) -> str:
         return source.kind
     if len(action.kinds) == 1:
         return action.kinds[0]
-    from peerveil.data import recognize
-
-    kinds = [kind.lower() for kind in recognize(source.path).kinds if kind.lower() in action.kinds]
+    kinds = [kind.lower() for kind in peerveil.data.recognize(source.path).kinds if kind.lower() in action.kinds]
     got = Verbatim(f"a file that could hold {' or '.join(kinds) or 'anything'}")
     require(len(kinds) == 1, "kind", got=got, want=f"what to read it as: {', '.join(action.kinds)}")
     return kinds[0]
@@ -191,22 +187,11 @@ def execute(
     inputs = read_inputs(action, source, others or {})
     action.guarantee(inputs)  # refuses what could not be run
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
-    with _opened(ledger, account) as debited:
+    with nullcontext() if ledger is None else peerveil.Ledger.open(ledger, create=False) as opened:
+        debited = None if opened is None else opened.account(str(account))
         outcome = action.run(inputs, Context(randomness, debited, progress))
     public = out / ("public" if seed is None else "simulated")
     return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None))
-
-
-@contextmanager
-def _opened(ledger: str | None, account: str | None) -> Iterator[Account | None]:
-    """The account to debit, if one was named."""
-    if ledger is None:
-        yield None
-        return
-    from peerveil.ledger import Ledger
-
-    with Ledger.open(ledger, create=False) as opened:
-        yield opened.account(str(account))
 
 
 def check_spending(action: Action[Any], ledger: str | None, account: str | None, seed: int | None) -> None:

@@ -92,17 +92,17 @@ class Folder:
 
     def _read_journal(self) -> dict[str, Any]:
         journal = _load(self.journal, dict, "journal")
-        is_known = journal.get("format") == _FORMAT
-        self._require(is_known, "a folder that this version of peerveil began; start again in a new one")
+        want = "a folder that this version of peerveil began; start again in a new one"
+        self._require(journal.get("format") == _FORMAT, want)
         return journal
 
     def pin_data(self, digests: Mapping[str, str]) -> None:
         """Remember which data the run is about; other data under the same names are refused from now on."""
         journal = self._read_journal()
+        want = "the same data, or another --out: a run is about one set of data"
         for name, digest in digests.items():
             if journal["data"].setdefault(name, digest) != digest:
-                raise BadInput(f"data.{name}", got="another file than when this run began",
-                               want="the same data, or another --out: a run is about one set of data")  # fmt: skip
+                raise BadInput(f"data.{name}", got="another file than when this run began", want=want)
         _save(self.journal, journal)
 
     # ---- outcomes ---------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from fractions import Fraction
+from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,7 @@ from peerveil.data.readers.recognize import nearest
 from peerveil.data.readers.tabular import column_names
 from peerveil.study.actions import all_actions
 from peerveil.study.check import debit_of
-from peerveil.study.execute import Inputs
+from peerveil.study.execute import Inputs, StudyFile
 from peerveil.study.spelling import require
 from peerveil.study.toml import toml_value
 
@@ -46,10 +47,8 @@ class FoundTable(NamedTuple):
 
     def section(self, name: str, path: Path) -> str:
         """Its ``[data.NAME]``."""
-        guessed = ""
-        if self.columns:
-            pairs = ", ".join(f"{ours} = {toml_value(theirs)}" for ours, theirs in self.columns.items())
-            guessed = f"columns = {{ {pairs} }}   # guessed from the header: please check\n"
+        pairs = ", ".join(f"{ours} = {toml_value(theirs)}" for ours, theirs in self.columns.items())
+        guessed = f"columns = {{ {pairs} }}   # guessed from the header: please check\n" if pairs else ""
         return (
             f"[data.{name}]              # {_one_line(str(self.table))}\npath = {toml_value(str(path))}\n"
             f'kind = "{self.kind}"\nformat = "{self.format}"\n{guessed}'
@@ -114,9 +113,8 @@ def _tables(path: Path) -> list[FoundTable]:
         kinds, columns = (guess[0],), dict(guess[1])
     tables, reason = [], ""
     for kind in kinds:
-        reader: Any = getattr(data, kind)
         try:
-            table = reader.read(path, columns=columns or None)
+            table = StudyFile(path=path, columns=columns or None).read(kind.lower())
             tables.append(FoundTable(kind.lower(), recognized.format, table, columns))
         except PeerveilError as error:
             reason = f"looks like {kind.lower()}, but: {error}" if columns else str(error)
@@ -143,15 +141,14 @@ def _suggested(name: str, found: FoundTable) -> list[tuple[str, Fraction]]:
     """The steps that actions suggest for a table, as text, and what each would debit."""
     steps = []
     for kind in all_actions().values():
-        suggestion = kind.suggest(found.table) if found.kind in kind.kinds else None
-        if suggestion is None:
+        if found.kind not in kind.kinds or (suggestion := kind.suggest(found.table)) is None:
             continue
-        debit = Fraction(0)
+        guarantee = None
         if kind.spends and not suggestion.commented:
             with suppress(BadInput):  # what the data do not allow is for the check to say
                 guarantee = kind.check(suggestion.settings, strict=True).guarantee(Inputs(found.table))
-                debit = debit_of(guarantee)
-        steps.append((suggestion.text(kind, data=name, account="main" if kind.spends else None), debit))
+        account = "main" if kind.spends else None
+        steps.append((suggestion.text(kind, data=name, account=account), debit_of(guarantee)))
     return steps
 
 
@@ -161,17 +158,14 @@ def likely_kinds(name: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     >>> likely_kinds("votes-2026.csv", ("Reviews", "Events", "Rankings", "Labels"))
     ('Rankings',)
     """
-    if len(kinds) == 4 and any(word in name.lower() for word in ("rank", "vote", "ballot", "order")):
-        return ("Rankings",)
-    return kinds
+    is_named = any(word in name.lower() for word in ("rank", "vote", "ballot", "order"))
+    return ("Rankings",) if len(kinds) == 4 and is_named else kinds
 
 
 def _name(path: Path, kind: str, taken: set[str]) -> str:
     letters = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.split(".")[0].lower()).strip("-")
     base = "-".join(part for part in (letters[:40] or "data", kind if kind != letters else "") if part)
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}-{number}", number + 1
+    name = next(name for name in chain([base], (f"{base}-{number}" for number in count(2))) if name not in taken)
     taken.add(name)
     return name
 

@@ -79,19 +79,15 @@ class OutcomePart:
         """Add a table to the report."""
         self.tables.append(ReportTable(list(columns), [[_cell(value) for value in row] for row in rows]))
 
-    def file(self, name: str, text: str) -> None:
-        """Add a file."""
-        self.files[name] = text
-
     def csv(self, name: str, frame: pl.DataFrame) -> None:
         """Add a table as a CSV file."""
         from peerveil.data.table import csv_text
 
-        self.file(name, csv_text(frame))
+        self.files[name] = csv_text(frame)
 
     def json(self, name: str, finding: Pictured) -> None:
         """Add a finding as a JSON file."""
-        self.file(name, finding.to_json(indent=2) + "\n")
+        self.files[name] = finding.to_json(indent=2) + "\n"
 
     def contents(self) -> dict[str, str]:
         """The text of every file and figure, by name."""
@@ -163,10 +159,17 @@ class Outcome:
 
     # ---- guarantees ------------------------------------------------------------------------------------------
 
-    def set_guarantee(self, guarantee: Guarantee) -> None:
-        """Take over a guarantee, in words and as data."""
-        self.guarantee_text, self.guarantee_short = str(guarantee), guarantee.short
-        self.guarantee, self.mark = guarantee.to_dict(), guarantee.mark
+    @classmethod
+    def guaranteed(cls, question: str, guarantee: Guarantee, **parts: Any) -> Outcome:
+        """An outcome with a guarantee, in words and as data, and its parts."""
+        return cls(
+            question,
+            str(guarantee),
+            guarantee.mark,
+            guarantee_short=guarantee.short,
+            guarantee=guarantee.to_dict(),
+            **parts,
+        )
 
     def protect(self, what: str, how: Guarantee | str) -> None:
         """State how strongly something is protected."""
@@ -175,16 +178,9 @@ class Outcome:
     def protect_person(self, item: str, who: str, did: str, loads: tuple[int, int], guarantee_of: GuaranteeOf) -> None:
         """State how strongly one item is protected, and everything that a typical and the busiest person did.
 
-        Parameters
-        ----------
-        item : str
-            The one thing, such as "who wrote one review".
-        who, did : str
-            Who did it, and what, such as "reviewer" and "wrote ({} reviews)".
-        loads : tuple of int
-            How many things a typical person did, and the busiest.
-        guarantee_of : callable
-            The guarantee for so many things of one person.
+        ``item`` is such as "who wrote one review", ``who`` and ``did`` are such as "reviewer" and "wrote ({} reviews)",
+        ``loads`` say how many things a typical person did and the busiest, and ``guarantee_of`` gives the guarantee for so
+        many things of one person.
         """
         typical, most = loads
         self.protect(item, guarantee_of(1))
@@ -207,14 +203,7 @@ class Outcome:
     # ---- figures and whole results ---------------------------------------------------------------------------
 
     def figure(
-        self,
-        draw: Callable[..., object],
-        alt: str,
-        caption: str,
-        *,
-        public: bool,
-        height: float = 3.6,
-        columns: int = 1,
+        self, draw: Callable[..., Any], alt: str, caption: str, *, public: bool, height: float = 3.6, columns: int = 1
     ) -> None:
         """Draw on new axes (as many as ``columns``); the mark is written across each."""
         from peerveil.core.result import stamp_axes

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.study.actions import Action, PlanAction, Setting
-from peerveil.study.outcome import Outcome
+import peerveil
+from peerveil.study.actions import Action, PlanAction, Setting, common
+from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Rankings
-    from peerveil.rankings import UniformityTest
     from peerveil.study.execute import Context, Inputs, StudyFile
 
 _READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
@@ -21,14 +20,9 @@ _PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ti
 _MOST_NAMES: Final = 20
 
 Level = Annotated[
-    InnerShare,
-    Setting(
-        "The probability that rankings made by pure chance are called different.", "Significance level", common=True
-    ),
+    InnerShare, common("The probability that rankings made by pure chance are called different.", "Significance level")
 ]
-Budget = Annotated[
-    Epsilon, Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True)
-]
+_BUDGET: Final = common("Privacy budget (epsilon) for one person's ranking. Smaller is more private.")
 
 
 class RankingsTest(Action["Rankings"]):
@@ -51,10 +45,7 @@ class RankingsTest(Action["Rankings"]):
         "rankings.csv --epsilon none --method friedman",
     )
 
-    epsilon: Annotated[
-        EpsilonOrNone,
-        Setting("Privacy budget (epsilon) for one person's ranking. Smaller is more private.", common=True),
-    ]
+    epsilon: Annotated[EpsilonOrNone, _BUDGET]
     method: Annotated[
         Literal["auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm"],
         Setting("The test to use; auto chooses it.", "Test"),
@@ -77,7 +68,7 @@ class RankingsTest(Action["Rankings"]):
         why = "Do these rankings differ from chance? The p-value may be published."
         return SuggestedStep(why, {"epsilon": 1, **method}, remarks)
 
-    def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee | None:
+    def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee | None:
         """The test's own; none without an epsilon."""
         from peerveil.rankings.ballots import Ballots
         from peerveil.rankings.uniformity import ranking_guarantee
@@ -116,25 +107,18 @@ class PlanRankings(PlanAction[None]):
     )
     publishes = "the plan, which depends on no data"
     calls = "peerveil.rankings:plan_rankings"
-    silent = True
-    examples = (
-        "--items 30 --spread 0.95 --epsilon 1",
-        "--items 20 --spread 0.95 --method friedman --method pairs-norm",
-    )
+    examples = ("--items 30 --spread 0.95 --epsilon 1", "--items 20 --spread 0.9 --method friedman --method pairs-norm")
     question = "How many people are needed?"
     caption = "Power against the number of people, one line per test; the dotted line is the power wanted."
     costs_nothing = "Computed by simulation, without any data: nothing is spent."
 
-    items: Annotated[
-        int, Range(ge=2, le=10_000_000), Setting("How many items are ranked.", "Number of items", common=True)
-    ]
-    spread: Annotated[InnerShare, Setting("Spread of the signal to detect; 1 would be chance.", common=True)]
+    items: Annotated[int, Range(ge=2, le=10_000_000), common("How many items are ranked.", "Number of items")]
+    spread: Annotated[InnerShare, common("Spread of the signal to detect; 1 would be chance.")]
     epsilon: Annotated[
-        Epsilon | None,
-        Setting("Privacy budget (epsilon) for one person's ranking; by default without privacy.", common=True),
+        Epsilon | None, common("Privacy budget (epsilon) for one person's ranking; by default without privacy.")
     ] = None
     level: Level = 0.05
-    power: Annotated[InnerShare, Setting("The probability with which the signal is to be detected.", common=True)] = 0.8
+    power: Annotated[InnerShare, common("The probability with which the signal is to be detected.")] = 0.8
     methods: Annotated[
         tuple[
             Literal[
@@ -158,6 +142,10 @@ class PlanRankings(PlanAction[None]):
             else:
                 require(method != "friedman", "methods", got=method, want="a private test: friedman takes no epsilon")
 
+    def plan(self, inputs: Inputs[None], context: Context) -> peerveil.rankings.PowerCurve:  # noqa: ARG002
+        """Simulate, without a progress bar of its own."""
+        return peerveil.rankings.plan_rankings(**self.arguments(), progress=False)
+
 
 class RandomizeRankings(Action["Rankings"]):
     """Local reports of a table of rankings."""
@@ -175,29 +163,22 @@ class RandomizeRankings(Action["Rankings"]):
     calls = "peerveil.rankings:randomize_rankings"
     examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --ask pairs --questions 2")
 
-    epsilon: Budget
+    epsilon: Annotated[Epsilon, _BUDGET]
     ask: Annotated[
         Literal["items", "pairs"],
-        Setting(
+        common(
             "What the questions are about: whether an item is in the upper half, or which of two items comes first.",
             "Questions about",
-            common=True,
         ),
     ] = "items"
-    questions: Annotated[
-        int, Range(ge=1), Setting("How many questions all people share.", "Number of questions", common=True)
-    ] = 3
-    public_seed: Annotated[
-        int, Range(ge=0, lt=2**53), Setting("Fixes the shared questions; publish it beforehand.", common=True)
-    ] = 0
+    questions: Annotated[int, Range(ge=1), common("How many questions all people share.", "Number of questions")] = 3
+    public_seed: Annotated[int, Range(ge=0, lt=2**53), common("Fixes the shared questions; publish it beforehand.")] = 0
 
-    def guarantee(self, inputs: Inputs[Rankings]) -> Guarantee:
+    def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee:
         """That of one report."""
-        from peerveil.rankings import LocalProtocol
-
         inputs.table.require_complete("a report")
         settings = {"ask": self.ask, "questions": self.questions, "seed": self.public_seed}
-        return LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings).guarantee  # type: ignore[arg-type]
+        return peerveil.rankings.LocalProtocol(len(inputs.table.items), epsilon=self.epsilon, **settings).guarantee  # type: ignore[arg-type]
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Randomize once."""
@@ -206,13 +187,12 @@ class RandomizeRankings(Action["Rankings"]):
 
         randomized = self.call(inputs.table, randomness=context.randomness, account=context.account)
         protocol, (answers, yes) = randomized.protocol, randomized.counts()
-        outcome = Outcome("What would people report who never hand over their rankings?")
-        outcome.set_guarantee(randomized.guarantee)
         reports, questions = len(randomized.rankings), plural(protocol.questions, "shared question")
-        outcome.public.answer = f"{reports:,} randomized rankings, one per person and in random order, on {questions}."
-        outcome.public.findings = [outcome.public.answer]
-        outcome.public.results = {"reports": reports, "protocol": protocol, "answers": answers, "yes": yes}
-        outcome.public.file(FILE_NAME, randomized.text())
+        answer = f"{reports:,} randomized rankings, one per person and in random order, on {questions}."
+        results = {"reports": reports, "protocol": protocol, "answers": answers, "yes": yes}
+        part = OutcomePart(answer, [answer], results, files={FILE_NAME: randomized.text()})
+        question = "What would people report who never hand over their rankings?"
+        outcome = Outcome.guaranteed(question, randomized.guarantee, public=part)
         caption = "The share of randomized answers that say yes, by question; chance alone would give one half."
         outcome.figure(randomized.plot, f"{randomized.summary()}. {caption}", caption, public=True)
         _protect_ranking(outcome, randomized.guarantee, _READER)
@@ -240,11 +220,9 @@ class AggregateRankings(Action[None]):
         """No: reports are not rankings, and may be many."""
         return False
 
-    def _test(self, inputs: Inputs[None]) -> UniformityTest:
-        settings = ("format", "columns", "layout")
-        inputs.file.refuse(settings, "nothing: a file of reports states everything itself")
-        test: UniformityTest = self.call(inputs.file.path)
-        return test
+    def _test(self, inputs: Inputs[None]) -> peerveil.rankings.UniformityTest:
+        inputs.file.refuse(("format", "columns", "layout"), "nothing: a file of reports states everything itself")
+        return peerveil.rankings.aggregate_rankings(inputs.file.path, level=self.level)
 
     def guarantee(self, inputs: Inputs[None]) -> None:
         """None: the reports are private already. A file that cannot be read is refused."""
@@ -258,28 +236,29 @@ class AggregateRankings(Action[None]):
         return outcome
 
 
-def _protect_ranking(outcome: Outcome, guarantee: Guarantee, guess: str) -> None:
+def _protect_ranking(outcome: Outcome, guarantee: peerveil.Guarantee, guess: str) -> None:
     """One ranking is everything that a person gives."""
     outcome.protect("one person's ranking", guarantee)
     outcome.protect("everything one person gave (one ranking)", guarantee)
     outcome.best_guess(guess, guarantee)
 
 
-def _test_outcome(test: UniformityTest, name: str, *, public: bool) -> Outcome:
+def _test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: bool) -> Outcome:
     """A test's answer, figures and files."""
-    outcome = Outcome("Do the rankings differ from chance?")
-    outcome.set_guarantee(test.guarantee)
-    part = outcome.part(public)
     pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
     verdict = "Yes, the rankings" if test.reject else "No evidence that the rankings"
-    part.answer = f"{verdict} differ from chance ({pvalue}, level {test.level:g})."
-    summary = test.summary()
-    part.findings = [f"{summary[0].upper()}{summary[1:]}."]
+    summary = f"{test.summary()[0].upper()}{test.summary()[1:]}."
     fields = ("reject", "pvalue", "statistic", "critical", "level", "method", "rankings", "items")
-    part.results = {field: getattr(test, field) for field in fields}
+    part = OutcomePart(
+        f"{verdict} differ from chance ({pvalue}, level {test.level:g}).",
+        [summary],
+        {field: getattr(test, field) for field in fields},
+    )
     part.json(name, test)
+    parts = {"public" if public else "private": part}
+    outcome = Outcome.guaranteed("Do the rankings differ from chance?", test.guarantee, **parts)
     caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
-    outcome.figure(test.plot, f"{caption} {part.findings[0]}", caption, public=public)
+    outcome.figure(test.plot, f"{caption} {summary}", caption, public=public)
     return outcome
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.study.actions import Action, PlanAction, Setting
-from peerveil.study.outcome import Outcome, guess_percent, person_cautions, typical_and_most
+import peerveil
+from peerveil.study.actions import Action, PlanAction, Setting, common
+from peerveil.study.outcome import Outcome, OutcomePart, guess_percent, person_cautions, typical_and_most
 from peerveil.study.spelling import Epsilon, Range, Scale
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Reviews
-    from peerveil.release import PublicScores, PublishedMeans
     from peerveil.study.execute import Context, Inputs
 
 # the question, what is measured, and which way is which
@@ -33,20 +32,15 @@ ONE_REVIEW_EACH: Final = (
 )
 Weight = Annotated[
     Literal["rating", "miscalibration", "normalized", "subjectivity"],
-    Setting(
+    common(
         "What is averaged for each reviewer. Miscalibration is strictness: points above or below what others gave to the same "
         "papers.",
         "What is measured",
-        common=True,
     ),
 ]
 DeclaredScale = Annotated[
     Scale | None,
-    Setting(
-        "Scores that the review form allows; by default those seen in the data.",
-        "Lowest and highest score",
-        common=True,
-    ),
+    common("Scores that the review form allows; by default those seen in the data.", "Lowest and highest score"),
 ]
 Bounds = Annotated[
     Literal["counting", "range"],
@@ -75,9 +69,7 @@ class PublishMeans(Action["Reviews"]):
         "reviews.csv --weight miscalibration --epsilon 1 --ledger budget.db --account iclr-2026",
     )
 
-    epsilon: Annotated[
-        Epsilon, Setting("Privacy budget (epsilon) of this release. Smaller is more private.", common=True)
-    ]
+    epsilon: Annotated[Epsilon, common("Privacy budget (epsilon) of this release. Smaller is more private.")]
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
@@ -112,23 +104,17 @@ class PublishMeans(Action["Reviews"]):
             },
         )
 
-    def _public(self, table: Reviews) -> PublicScores:
-        from peerveil.release import PublicScores
-
-        return PublicScores.of(table, weight=self.weight, scale=self.scale)
-
-    def guarantee(self, inputs: Inputs[Reviews]) -> Guarantee:
+    def guarantee(self, inputs: Inputs[Reviews]) -> peerveil.Guarantee:
         """The mechanism's own."""
         from peerveil.release import LaplaceMeans
 
-        return LaplaceMeans(epsilon=self.epsilon).guarantee(self._public(inputs.table))
+        return LaplaceMeans(epsilon=self.epsilon).guarantee(_public(self, inputs.table))
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
         """How strongly everything of one reviewer is protected; names that say nothing."""
-        loads = typical_and_most(self._public(inputs.table).loads)
-        if loads == (1, 1):
-            return [ONE_REVIEW_EACH]
-        return person_cautions("reviewer", _WROTE, loads, self.guarantee(inputs).group)
+        loads = typical_and_most(_public(self, inputs.table).loads)
+        cautions = person_cautions("reviewer", _WROTE, loads, self.guarantee(inputs).group)
+        return [ONE_REVIEW_EACH] if loads == (1, 1) else cautions
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Publish once."""
@@ -138,28 +124,29 @@ class PublishMeans(Action["Reviews"]):
         from peerveil.release.mechanism import ASSUMES_PUBLIC
 
         table = inputs.table
-        published: PublishedMeans = self.call(
+        published: peerveil.release.PublishedMeans = self.call(
             table, but=("attack",), randomness=context.randomness, account=context.account
         )
         question, noun, sign = _WORDS[self.weight]
-        outcome = Outcome(question)
-        outcome.set_guarantee(published.guarantee)
         low, high = np.quantile(published.means, [0.1, 0.9])
-        part, beyond_public = outcome.public, published.beyond_public()
-        part.answer = f"For 80% of reviewers their {noun} is between {low:.3g} and {high:.3g}{sign}. {beyond_public}"
-        part.findings = [f"{published.summary()}.", beyond_public, ASSUMES_PUBLIC]
-        part.results = {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()}
-        part.file(f"means-{self.weight}.csv", published.to_csv())
+        summary, beyond_public = f"{published.summary()}.", published.beyond_public()
+        part = OutcomePart(
+            f"For 80% of reviewers their {noun} is between {low:.3g} and {high:.3g}{sign}. {beyond_public}",
+            [summary, beyond_public, ASSUMES_PUBLIC],
+            {"weight": self.weight, "estimate": published.estimate, "means": published.means.tolist()},
+            files={f"means-{self.weight}.csv": published.to_csv()},
+        )
         part.json(f"means-{self.weight}.json", published)
+        outcome = Outcome.guaranteed(question, published.guarantee, public=part)
         outcome.figure(
             lambda left, right: draw_release(published, left, right),
-            f"{published.summary()}. {beyond_public}",
+            f"{summary} {beyond_public}",
             "Left: how many reviewers lie where, as published. Right: the same sorted from the lowest to the highest (blue), "
             "within what the public data allow (gray), and what chance would give (dashed).",
             public=True,
             columns=2,
         )
-        loads = typical_and_most(self._public(table).loads)  # public
+        loads = typical_and_most(_public(self, table).loads)  # public
         outcome.protect_person("who wrote one review", "reviewer", _WROTE, loads, published.guarantee.group)
         outcome.best_guess(
             "Somebody who knows the author of every review but two guesses these two", published.guarantee
@@ -169,20 +156,19 @@ class PublishMeans(Action["Reviews"]):
             outcome.private.findings += self._measured_attack(published, table)
         return outcome
 
-    def _measured_attack(self, published: PublishedMeans, table: Reviews) -> list[str]:
+    def _measured_attack(self, published: peerveil.release.PublishedMeans, table: Reviews) -> list[str]:
         """How often the best attack on one exchange of reviews succeeds on these data, for the operator."""
         import numpy as np
 
-        from peerveil.core.randomness import Randomness
-        from peerveil.release import review_weights
         from peerveil.release.adversary import swap_attack
 
-        public = self._public(table)
+        public = _public(self, table)
         if public.reviewers < 2:
             return []
-        values = review_weights(table, weight=self.weight, scale=self.scale).values
+        values = peerveil.release.review_weights(table, weight=self.weight, scale=self.scale).values
         rows = np.column_stack([table.numbered("reviewer")[0], values, table.numbered("paper")[0]])
-        attack = swap_attack(public, rows, epsilon=self.epsilon, trials=1000, randomness=Randomness.simulation(0))
+        randomness = peerveil.Randomness.simulation(0)
+        attack = swap_attack(public, rows, epsilon=self.epsilon, trials=1000, randomness=randomness)
         return [
             f"Measured on these data: an attacker who knows everything except which of two people wrote which of two reviews "
             f"is correct {100 * attack.right:.1f}% of the time ({100 * attack.worst_right:.1f}% on the exchange that shows "
@@ -204,9 +190,13 @@ class PlanRelease(PlanAction["Reviews"]):
     caption = "Expected error against epsilon, by how strongly reviewers differ."
     costs_nothing = "Computed from public data alone: nothing is spent, and nothing is revealed about who wrote what."
 
-    epsilons: Annotated[
-        tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
-    ] = ("0.1", "0.3", "1", "3", "10")
+    epsilons: Annotated[tuple[Epsilon, ...], common("Privacy budgets (epsilon) to try.", "Epsilons to try")] = (
+        "0.1",
+        "0.3",
+        "1",
+        "3",
+        "10",
+    )
     weight: Weight = "rating"
     scale: DeclaredScale = None
     bounds: Bounds = "counting"
@@ -214,9 +204,12 @@ class PlanRelease(PlanAction["Reviews"]):
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: only public data are used."""
-        from peerveil.release import PublicScores
+        _public(self, inputs.table)
 
-        PublicScores.of(inputs.table, weight=self.weight, scale=self.scale)
+
+def _public(action: PublishMeans | PlanRelease, table: Reviews) -> peerveil.release.PublicScores:
+    """The public part of the scores; building it refuses what could not be published."""
+    return peerveil.release.PublicScores.of(table, weight=action.weight, scale=action.scale)
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (PublishMeans, PlanRelease)

@@ -59,10 +59,10 @@ def make_page(
     costs: list[Cost],
     *,
     public: bool,
-    public_report: str = "public/report.html",
+    public_page: str = "public/report.html",
 ) -> Page:
-    """The report; ``public_report`` is where its readers find the public one."""
-    lead = _PUBLIC_LEAD if public else _OPERATOR_LEAD.format(public_report)
+    """The report; ``public_page`` is where its readers find the public one."""
+    lead = _PUBLIC_LEAD if public else _OPERATOR_LEAD.format(public_page)
     if checked.simulated:
         page = Page(f"SIMULATION: {checked.study.title}", lead="Made by peerveil, to try a study out.")
         seeded = "The noise comes from a seed in the study file, so it protects nobody. Nothing was spent."
@@ -73,8 +73,7 @@ def make_page(
     titles = _titles(shown)
     page.heading("The answers")
     page.answers([(titles[name], _answer(outcome, public)) for name, outcome in shown.items()])
-    hidden = len(checked.names) - len(shown)
-    if hidden:
+    if hidden := len(checked.names) - len(shown):
         steps = "One step is not shown here: it is" if hidden == 1 else f"{hidden} steps are not shown here: they are"
         page.paragraph(f"{steps} not for publication.")
     page.see_words()
@@ -93,15 +92,12 @@ def make_page(
 
 def _footer(checked: Checked, public: bool) -> str:
     made = f"Made by `peerveil run {checked.study.path.name}`. Each step has a folder of its name with its tables and figures"
-    if checked.simulated:
-        return f"{made} under simulated/. Nothing of a simulation may be published."
-    return made + (" beside this page." if public else ": public/ may be published, private/ must not.")
+    place = " beside this page." if public else ": public/ may be published, private/ must not."
+    return made + (" under simulated/. Nothing of a simulation may be published." if checked.simulated else place)
 
 
 def _answer(outcome: Outcome, public: bool) -> str:
-    if outcome.public.answer:
-        return outcome.public.answer
-    return "See below." if public else f"{outcome.private.answer} (Not for publication.)"
+    return outcome.public.answer or ("See below." if public else f"{outcome.private.answer} (Not for publication.)")
 
 
 def _titles(outcomes: dict[str, Outcome]) -> dict[str, str]:
@@ -114,9 +110,8 @@ def _titles(outcomes: dict[str, Outcome]) -> dict[str, str]:
 
 
 def _protections(outcome: Outcome) -> str:
-    if outcome.protections:
-        return "\n".join(f"{what}: {how}" for what, how in outcome.protections)
-    return "nothing to protect is published" if outcome.public.findings else "nothing is published"
+    nothing = "nothing to protect is published" if outcome.public.findings else "nothing is published"
+    return "\n".join(f"{what}: {how}" for what, how in outcome.protections) or nothing
 
 
 def _readers(outcome: Outcome, *, public: bool, simulated: bool) -> str:
@@ -133,8 +128,8 @@ def _add_section(page: Page, title: str, outcome: Outcome, *, public: bool, simu
     page.heading(title)
     for text in outcome.public.findings:
         page.paragraph(str(text))
-    short = outcome.guarantee_short or outcome.guarantee_text
-    page.guarantee(short, outcome.guarantee_text if outcome.guarantee_text != short else "")
+    short, text = outcome.guarantee_short or outcome.guarantee_text, outcome.guarantee_text
+    page.guarantee(short, text if text != short else "")
     parts = {"": outcome.public} | ({} if public else {" (must not be published)": outcome.private})
     for note, part in parts.items():
         for figure in part.figures:
@@ -182,14 +177,14 @@ class Cost:
         """Whether what had gone before went for the same data."""
         if not self.before:
             return f"Nothing had been spent from {self.account} before."
-        same = printed(self.before_on_these_data, "up")
-        before = f"{printed(self.before, 'up'):g}"
+        amounts = (self.before, self.before_on_these_data, self.before + self.ours)
+        before, same, total = (f"{printed(amount, 'up'):g}" for amount in amounts)
         if self.before_on_these_data == self.before:
             return (
                 f"The {before} spent before from {self.account} went for the same data: for everybody in them it adds up "
-                f"with what this study spent to {printed(self.before + self.ours, 'up'):g}."
+                f"with what this study spent to {total}."
             )
-        part = f"{same:g} of it" if self.before_on_these_data else "none of it"
+        part = f"{same} of it" if self.before_on_these_data else "none of it"
         return (
             f"Of the {before} spent before from {self.account}, {part} went for the same data; the rest for other data."
         )
@@ -202,8 +197,7 @@ def cost_of(account: Account, keys: Collection[str]) -> Cost:
     """
     entries = list(account.entries())
     own = [place for place, entry in enumerate(entries) if entry.key in keys]
-    earlier = entries[: own[-1]] if own else entries
-    others = [entry for entry in earlier if entry.key not in keys]
+    others = [entry for entry in (entries[: own[-1]] if own else entries) if entry.key not in keys]
     tables = {entries[place].fingerprint for place in own}
     same, ours = [entry for entry in others if entry.fingerprint in tables], [entries[place] for place in own]
     sums = (sum((entry.exact_debit for entry in group), Fraction(0)) for group in (others, same, ours))

@@ -75,11 +75,6 @@ class _Once:
     def __init__(self, account: Account, title: str, folder: Folder, step: str) -> None:
         self._account, self._title, self._folder, self._step = account, title, folder, step
 
-    @property
-    def name(self) -> str:
-        """The account's name."""
-        return self._account.name
-
     def spend(self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness) -> Entry:
         """Debit, unless this step's debit stands already."""
         key = self._folder.key(self._step)
@@ -160,11 +155,7 @@ def run_study(
 
 
 def _run_steps(
-    checked: Checked,
-    folder: Folder,
-    saved: dict[str, Outcome],
-    progress: bool | None,
-    on_step: Callable[[int, int, str], None],
+    checked: Checked, folder: Folder, saved: dict[str, Outcome], progress: bool | None, on_step: Callable[..., None]
 ) -> tuple[dict[str, Outcome], list[Cost]]:
     study, total = checked.study, len(checked.planned)
     outcomes: dict[str, Outcome] = {}

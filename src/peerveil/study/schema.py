@@ -121,27 +121,19 @@ def reference_page() -> str:
 def action_reference(kind: type[Action[Any]]) -> str:
     """One action: what it does, publishes and needs, and a table of its settings."""
     facts = [f"Reads: {', '.join(kind.kinds)}." if kind.kinds else "Reads no data.", *kind.facts()]
-    if kind.spends:
-        facts.append("Recorded in an account, not debited." if kind.recorded else "Debits an account.")
+    facts += ["Recorded in an account, not debited." if kind.recorded else "Debits an account."] if kind.spends else []
     facts += ["Drawn once: `--force` does not replace its results."] if kind.drawn_once else []
     lines = [f"### {kind.name}", "", kind.about, *(["", kind.details] if kind.details else []), "", " ".join(facts), ""]
     if kind.parameters():
-        lines += [
-            "| Key, option | Meaning | Values | Default |",
-            "|---|---|---|---|",
-            *map(_row, kind.parameters()),
-            "",
-        ]
+        lines += ["| Key, option | Meaning | Values | Default |\n|---|---|---|---|", *map(_row, kind.parameters()), ""]
     if kind.examples:
         lines += ["```text", *(f"$ {line}" for line in kind.command_lines()), "```", ""]
     return "\n".join(lines)
 
 
 def _row(parameter: Parameter) -> str:
-    default = "required" if parameter.required else f"`{parameter.text(parameter.default)}`"
-    if not parameter.required and parameter.default in (None, ()):
-        default = "none"
+    stated = "none" if parameter.default in (None, ()) else f"`{parameter.text(parameter.default)}`"
+    default = "required" if parameter.required else stated
     off = f" `--no-{parameter.flag[2:]}`" if parameter.is_flag and parameter.default else ""
-    name = f"`{parameter.name}` `{parameter.flag}`{off}"
-    cells = (name, parameter.setting.help, parameter.want, default)
+    cells = (f"`{parameter.name}` `{parameter.flag}`{off}", parameter.setting.help, parameter.want, default)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

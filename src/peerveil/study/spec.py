@@ -127,7 +127,7 @@ class Study:
             ledger=ledger if "://" in ledger else str(where.parent / ledger),
             accounts={name: account.epsilon for name, account in accounts.items()},
             data={name: replace(file, path=paths[name]) for name, file in data.items()},
-            steps=_read_steps(content, refusals, where.parent, simulated=head.seed is not None),
+            steps=_read_steps(content, refusals, where.parent, head.seed is not None),
             seed=head.seed,
         )
         refusals.raise_any()
@@ -135,12 +135,9 @@ class Study:
 
 
 def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
-    """Refuse keys that nobody would read; a misspelt key must not be passed over in silence."""
-    names, refusals = list(known), Refusals()
-    for key in content:
-        if key not in names:
-            refusals.add(unknown(place, key, names, "keys"))
-    refusals.raise_any()
+    """Refuse keys that nobody would read; a misspelled key must not be passed over in silence."""
+    names = list(known)
+    Refusals([unknown(place, key, names, "keys") for key in content if key not in names]).raise_any()
 
 
 def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -177,9 +174,7 @@ def _read_entries(
 # ---- steps -----------------------------------------------------------------------------------------------------------
 
 
-def _read_steps(
-    content: Mapping[str, Any], refusals: Refusals, folder: Path, *, simulated: bool
-) -> tuple[StepSpec, ...]:
+def _read_steps(content: dict[str, Any], refusals: Refusals, folder: Path, simulated: bool) -> tuple[StepSpec, ...]:
     """The steps; what is wrong with them is noted."""
     entries = content.get("steps")
     if not isinstance(entries, list) or not entries:
@@ -196,8 +191,8 @@ def _read_steps(
 def _read_step(
     number: int,
     names: list[str],
-    entry: Mapping[str, Any],
-    content: Mapping[str, Any],
+    entry: Any,
+    content: dict[str, Any],
     refusals: Refusals,
     folder: Path,
     simulated: bool,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -76,17 +76,13 @@ class Range(NamedTuple):
 
         return handler.generate_schema(Annotated[source, Field(ge=self.ge, gt=self.gt, le=self.le, lt=self.lt)])
 
-    def stated(self) -> dict[str, float]:
-        """Those that are set."""
-        return {name: limit for name, limit in self._asdict().items() if limit is not None}
-
     def in_words(self) -> str:
         """What they allow, such as "from 0 to 1".
 
         >>> Range(ge=2, le=1000).in_words(), Range(gt=0, lt=1).in_words()
         ('from 2 to 1,000', 'above 0 and below 1')
         """
-        values = {name: f"{limit:,}" for name, limit in self.stated().items()}
+        values = {name: f"{limit:,}" for name, limit in self._asdict().items() if limit is not None}
         if values.keys() == {"ge", "le"}:
             return f"from {values['ge']} to {values['le']}"
         words = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
@@ -103,13 +99,9 @@ _EPSILON_LEAST: Final = 1e-12
 
 def _epsilon(value: Any) -> str:
     """An epsilon as text, so that it stays exact."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        raise TypeError
     if isinstance(value, str):
-        if not re.fullmatch(_EPSILON_TEXT, value, flags=re.ASCII):
-            raise ValueError
-        return value.strip()
-    if not _EPSILON_LEAST <= value < _EPSILON_LIMIT:
+        return re.fullmatch(_EPSILON_TEXT, value, flags=re.ASCII)[1]  # type: ignore[index]
+    if isinstance(value, bool) or not _EPSILON_LEAST <= value < _EPSILON_LIMIT:
         raise ValueError
     return format(Decimal(repr(value)), "f")
 
@@ -123,16 +115,12 @@ EPSILON_SCHEMA: Final[dict[str, Any]] = {
 Epsilon = Annotated[str, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, _epsilon)]
 
 
-def _epsilon_or_none(value: Any) -> str:
-    return "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value)
-
-
 EpsilonOrNone = Annotated[
     str,
     Spelling(
         "a number above 0, such as 1, 0.5 or '1/3', or 'none' for no privacy",
         {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
-        _epsilon_or_none,
+        lambda value: "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value),
     ),
 ]
 
@@ -191,9 +179,8 @@ def _pair(want: str, separator: str, *are_positive: bool, is_rising: bool = Fals
         if not all(isinstance(number, (int, float)) and not isinstance(number, bool) for number in value):
             raise TypeError
         low, high = (float(number) for number in value)
-        if not all(limit < number < _LARGEST_NUMBER for limit, number in zip(least, (low, high), strict=True)):
-            raise ValueError
-        if is_rising and not low < high:
+        are_in_range = least[0] < low < _LARGEST_NUMBER and least[1] < high < _LARGEST_NUMBER
+        if not are_in_range or (is_rising and not low < high):
             raise ValueError
         return low, high
 
@@ -233,20 +220,18 @@ _MOST_CLASSES: Final = 1000
 
 def _classes(value: Any) -> int | tuple[str | int | bool, ...]:
     """How many classes there are, or all of them. Texts of a command line or form stay texts: the data say what they are."""
-    if isinstance(value, bool):
-        raise TypeError
     if isinstance(value, str):
         parts = [part.strip() for part in re.split("[,\n]", value)]
         value = int(re.fullmatch(r"\d{1,4}", parts[0], flags=re.ASCII)[0]) if len(parts) == 1 else parts  # type: ignore[index]
-    if isinstance(value, int):
-        if not 2 <= value <= _MOST_CLASSES:
-            raise ValueError
-        return value
-    if not isinstance(value, (list, tuple)) or not 2 <= len(value) <= _MOST_CLASSES:
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    are_names = is_count or (
+        isinstance(value, (list, tuple))
+        and all(isinstance(item, (str, int)) and item != "" for item in value)
+        and len(set(map(str, value))) == len(value)
+    )
+    if not are_names or not 2 <= (value if is_count else len(value)) <= _MOST_CLASSES:
         raise ValueError
-    if not all(isinstance(item, (str, int)) and item != "" for item in value) or len(set(map(str, value))) < len(value):
-        raise ValueError
-    return tuple(value)
+    return value if is_count else tuple(value)
 
 
 Classes = Annotated[
@@ -340,13 +325,13 @@ class BadStudy(BadInput):
         self.problems = tuple(problems)
         first = self.problems[0]
         super().__init__(first.argument, got=first.got, want=first.want)
-        lines = "".join(f"\n  {problem}" for problem in self.problems)
-        self.args = (f"{len(self.problems)} problems:{lines}",)
+        self.args = (f"{len(self.problems)} problems:" + "".join(f"\n  {problem}" for problem in self.problems),)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.problems,)
 
 
+@dataclass
 class Refusals:
     """Tries one thing after another, keeps what is refused, and raises all of it at the end.
 
@@ -363,8 +348,7 @@ class Refusals:
       scale: got 0, need a number above 0
     """
 
-    def __init__(self) -> None:
-        self.found: list[BadInput] = []
+    problems: list[BadInput] = field(default_factory=list)
 
     def attempt(self, work: Callable[..., _T], *arguments: Any, default: Any = None) -> _T:
         """What ``work`` returns; the default if it refuses."""
@@ -376,13 +360,11 @@ class Refusals:
 
     def add(self, error: BadInput) -> None:
         """Keep a problem, or all those of a refusal that has several."""
-        for one in error.problems if isinstance(error, BadStudy) else (error,):
-            if str(one) not in {str(known) for known in self.found}:
-                self.found.append(one)
+        for problem in error.problems if isinstance(error, BadStudy) else (error,):
+            if str(problem) not in map(str, self.problems):
+                self.problems.append(problem)
 
     def raise_any(self) -> None:
         """Refuse, if anything was found: one problem as it was, several together."""
-        if len(self.found) == 1:
-            raise self.found[0]
-        if self.found:
-            raise BadStudy(self.found)
+        if self.problems:
+            raise self.problems[0] if len(self.problems) == 1 else BadStudy(self.problems)

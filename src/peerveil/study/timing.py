@@ -6,28 +6,25 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
+import peerveil
 from peerveil.core.errors import Verbatim
-from peerveil.study.actions import Action, PlanAction, Setting
-from peerveil.study.outcome import NOT_PUBLISHED, Outcome
+from peerveil.study.actions import Action, PlanAction, Setting, common
+from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
 from peerveil.study.spelling import Duration, Epsilon, File, InnerShare, Name, Range, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Events
     from peerveil.study.execute import Context, Inputs, StudyFile
-    from peerveil.timing import Queue
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
 
 Window = Annotated[
-    Duration,
-    Setting(
-        "Posts of one person on different threads this close together are one sitting.", "One sitting", common=True
-    ),
+    Duration, common("Posts of one person on different threads this close together are one sitting.", "One sitting")
 ]
-Epsilons = Annotated[
-    tuple[Epsilon, ...], Setting("Privacy parameters (epsilon) to try.", "Epsilons to try", common=True)
+PairEpsilon = Annotated[
+    Epsilon, common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer.")
 ]
+Epsilons = Annotated[tuple[Epsilon, ...], common("Privacy parameters (epsilon) to try.", "Epsilons to try")]
 
 
 def _require_wider(gap: float, window: float) -> None:
@@ -52,16 +49,11 @@ class AuditLog(Action["Events"]):
     operator = "the audit, which states facts about the people in the log"
     kinds = ("events",)
     calls = "peerveil.timing:audit_log"
-    examples = (
-        "events.csv --percentile 25",
-        "events.csv --gap 45m --epsilon 1",
-        "'log/*.parquet' --engine duckdb --memory 2GB",
-    )
+    examples = ("events.csv --percentile 25", "events.csv --gap 45m", "'log/*.parquet' --engine duckdb --memory 2GB")
 
     window: Window = 300.0
     gap: Annotated[
-        Duration | None,
-        Setting("How far apart lone posts may be and still be covered; by default taken from the log.", common=True),
+        Duration | None, common("How far apart lone posts may be and still be covered; by default taken from the log.")
     ] = None
     percentile: Annotated[
         float, Range(gt=0, le=100), Setting("Without a gap: the percentile of the log's intervals to take as the gap.")
@@ -77,9 +69,7 @@ class AuditLog(Action["Events"]):
         Literal["memory", "duckdb", "spark"],
         Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
     ] = "memory"
-    memory: Annotated[Name | None, Setting("With a database: the most memory to use, such as 2GB.", "Memory limit")] = (
-        None
-    )
+    memory: Annotated[Name | None, Setting("With a database: memory limit, such as 2GB.", "Memory limit")] = None
     posted: Annotated[
         Name | None,
         Setting("With a database: the column of posting times, to attack these instead.", "Column of posting times"),
@@ -137,29 +127,27 @@ class AuditLog(Action["Events"]):
     def _audit(self, outcome: Outcome, inputs: Inputs[Events], context: Context) -> None:
         from peerveil.timing.figures import audit_page, audit_sketches
 
-        found = self.call(inputs.table, but=("engine", "memory", "posted"), randomness=context.randomness)
-        audit, part = replace(found, log=inputs.file.as_typed()), outcome.private
-        part.answer, part.results = audit.summary(), audit.to_dict()
-        part.findings = [f"{audit.headline}.", f"{audit.batches}.", f"Without protection: {audit.raw}.", *audit.advice]
+        audit = self.call(inputs.table, but=("engine", "memory", "posted"), randomness=context.randomness)
+        audit = replace(audit, log=inputs.file.as_typed())
+        findings = [f"{audit.headline}.", f"{audit.batches}.", f"Without protection: {audit.raw}.", *audit.advice]
+        files = {"audit.html": audit_page(audit, inputs.table).html()}
+        outcome.private = part = OutcomePart(audit.summary(), findings, audit.to_dict(), files=files)
         if audit.protected:
             head, rows = audit.comparison()
             part.table(head[:10], [row[:10] for row in rows])
         for draw, alt, caption, columns in audit_sketches(audit, inputs.table):
             outcome.figure(draw, alt, caption, public=False, columns=columns)
-        part.file("audit.html", audit_page(audit, inputs.table).html())
         part.json("audit.json", audit)
 
     def _count(self, outcome: Outcome, source: StudyFile) -> None:
         """The rates and the attack, counted in a database."""
-        from peerveil.timing import audit_table
-
         settings = {name: getattr(self, name) for name in ("window", "engine", "memory", "posted")}
-        audit, part = audit_table(source.path, **settings, columns=source.columns or {}), outcome.private
-        part.answer, part.findings = f"{audit.summary()}.", [f"{audit.attack}."]
-        part.results = {**audit.to_dict(), "engine": self.engine}
+        audit = peerveil.timing.audit_table(source.path, **settings, columns=source.columns or {})
+        results = {**audit.to_dict(), "engine": self.engine}
+        outcome.private = OutcomePart(f"{audit.summary()}.", [f"{audit.attack}."], results)
         caption = "Precision and recall of linking posts by time."
         outcome.figure(audit.plot, caption, caption, public=False)
-        part.json("audit.json", audit)
+        outcome.private.json("audit.json", audit)
 
 
 class PlanDelays(PlanAction["Events"]):
@@ -180,14 +168,12 @@ class PlanDelays(PlanAction["Events"]):
     caption = "Mean delays under each mechanism, holds included."
     costs_nothing = "Nothing is posted or spent. The gap becomes part of the public protocol when you use it."
 
-    epsilon: Annotated[
-        Epsilon, Setting("Privacy parameter (epsilon) for a pair of posts. Smaller is more private.", common=True)
-    ] = "1"
+    epsilon: PairEpsilon = "1"
     window: Window = 300.0
     percentile: Annotated[
         float | None,
         Range(gt=0, le=100),
-        Setting("Cover this percentage of the log's intervals; 50 if no crossover is given either.", common=True),
+        common("Cover this percentage of the log's intervals; 50 if no crossover is given either."),
     ] = None
     crossover: Annotated[
         InnerShare | None,
@@ -251,19 +237,12 @@ class PostLog(Action["Events"]):
             "How posts are delayed; follow-up has the shortest delays. The queue promises no differential privacy."
         ),
     ] = "follow-up"
-    epsilon: Annotated[
-        Epsilon,
-        Setting(
-            "Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer.",
-            common=True,
-        ),
-    ] = "1"
+    epsilon: PairEpsilon = "1"
     gap: Annotated[
         Duration | None,
-        Setting(
+        common(
             "How far apart two lone posts may be and still be covered; every mechanism but the queue needs it. Choose it from "
-            "an earlier log, since a gap chosen from this one would reveal something about it.",
-            common=True,
+            "an earlier log, since a gap chosen from this one would reveal something about it."
         ),
     ] = None
     window: Window = 300.0
@@ -281,9 +260,7 @@ class PostLog(Action["Events"]):
         File | None,
         Setting("A CSV file with a gap for each value of a column, as `peerveil timing plan --per` writes it."),
     ] = None
-    causal: Annotated[bool, Setting("Never post a reply before the post that it answers.", "Keep replies in order")] = (
-        True
-    )
+    causal: Annotated[bool, Setting("Never post a reply before what it answers.", "Keep replies in order")] = True
 
     def __post_init__(self) -> None:
         if self.mechanism == "queue":
@@ -310,18 +287,15 @@ class PostLog(Action["Events"]):
 
         return _further(None if self.gaps is None else read_gaps(self.gaps)[0])
 
-    def _mechanism(self) -> DelayMechanism | Queue:
-        from peerveil.timing import Queue
-        from peerveil.timing.mechanisms import named_mechanism
+    def _mechanism(self) -> DelayMechanism | peerveil.timing.Queue:
+        from peerveil.timing.delays import named_mechanism
 
         if self.mechanism == "queue":
-            return Queue(step=self.step)
-        assert self.gap is not None
-        return named_mechanism(
-            self.mechanism, epsilon=self.epsilon, gap=self.gap, window=self.window, weight=self.weight
-        )
+            return peerveil.timing.Queue(step=self.step)
+        settings = {name: getattr(self, name) for name in ("epsilon", "gap", "window", "weight")}
+        return named_mechanism(self.mechanism, **settings)
 
-    def guarantee(self, inputs: Inputs[Events]) -> Guarantee:
+    def guarantee(self, inputs: Inputs[Events]) -> peerveil.Guarantee:
         """What posting this log would guarantee."""
         from peerveil.timing.post import PreparedPosting
 
@@ -329,9 +303,7 @@ class PostLog(Action["Events"]):
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:
         """Debit, draw every delay once, and attack what the public sees."""
-        from peerveil.timing import linkage_attack, post
-
-        posted, schedule = post(
+        posted, schedule = peerveil.timing.post(
             inputs.table,
             mechanism=self._mechanism(),
             causal=self.causal,
@@ -339,29 +311,28 @@ class PostLog(Action["Events"]):
             account=context.account,
             randomness=context.randomness,
         )
-        outcome = Outcome("What does the public see if posts are delayed?")
-        outcome.set_guarantee(posted.guarantee)
+        outcome = Outcome.guaranteed("What does the public see if posts are delayed?", posted.guarantee)
+        outcome.public.results = {"posts": len(posted), "mechanism": posted.mechanism}
         self._describe(outcome, f"{len(posted):,} posts", posted.guarantee)
         outcome.figure(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
         outcome.public.csv("posted.csv", posted.frame())
-        outcome.public.results = {"posts": len(posted), "mechanism": posted.mechanism}
         # how well linking posts by time works before and after, and how long posts wait: for the operator
-        before, after = (linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
-        private = outcome.private
-        private.findings = [f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."]
-        private.results = {name: value for name, value in schedule.to_dict().items() if name != "schedule"}
-        private.csv("schedule.csv", schedule.frame())
+        before, after = (peerveil.timing.linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
+        outcome.private = OutcomePart(
+            findings=[f"Before: {before}.", f"After, in this draw of the delays: {after}.", f"{schedule}."],
+            results={name: value for name, value in schedule.to_dict().items() if name != "schedule"},
+        )
+        outcome.private.csv("schedule.csv", schedule.frame())
         return outcome
 
-    def _describe(self, outcome: Outcome, posts: str, guarantee: Guarantee) -> None:
+    def _describe(self, outcome: Outcome, posts: str, guarantee: peerveil.Guarantee) -> None:
         """What is known of the delays from the protocol alone, which is public."""
-        from peerveil.timing import Queue
         from peerveil.timing.check import best_test_in_words
         from peerveil.timing.post import waits_in_words
 
         part, mechanism = outcome.public, self._mechanism()
         one_sitting = "whether two posts of one person were written in one sitting"
-        if isinstance(mechanism, Queue):
+        if isinstance(mechanism, peerveil.timing.Queue):
             part.answer = f"{posts} with new ids; {mechanism.pace}."
             part.findings = [part.answer, mechanism.guarantee_in_words]
             outcome.protect(one_sitting, "no differential privacy")

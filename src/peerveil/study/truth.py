@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import Verbatim
-from peerveil.study.actions import Action, Setting
-from peerveil.study.outcome import Outcome, person_cautions, typical_and_most
+from peerveil.study.actions import Action, Setting, common
+from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
@@ -66,9 +66,7 @@ class RandomizeAnswers(Action["Labels"]):
         "For answers that you hold as people gave them. Each is randomized once; a second draw from the same answers costs its "
         "own epsilon. `peerveil truth compare` shows beforehand what each epsilon costs."
     )
-    publishes = (
-        "the randomized reports, with random numbers for workers, and a label with its probability for every task"
-    )
+    publishes = "the randomized reports, with random numbers for workers, and a label with its probability per task"
     operator = "the reports and the abilities by worker id"
     kinds = ("labels",)
     spends = True
@@ -78,18 +76,12 @@ class RandomizeAnswers(Action["Labels"]):
         "labels.csv --epsilon 4 --classes 0,1 --unit person --ledger budget.db --account study",
     )
 
-    epsilon: Annotated[
-        Epsilon, Setting("Privacy budget (epsilon) of one answer or one person. Smaller is more private.", common=True)
-    ]
-    classes: Annotated[Classes, Setting("Classes of the answers, from a public list.", "Possible answers", common=True)]
+    epsilon: Annotated[Epsilon, common("Privacy budget (epsilon) of an answer or a person. Smaller is more private.")]
+    classes: Annotated[Classes, common("Classes of the answers, from a public list.", "Possible answers")]
     unit: Unit = "answer"
     model: Model = "auto"
-    hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs the list of all tasks.")] = (
-        False
-    )
-    tasks: Annotated[
-        File | None, Setting("With hide_tasks: a file with all task ids, one per line, from a public list.")
-    ] = None
+    hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs a list of all tasks.")] = False
+    tasks: Annotated[File | None, Setting("With hide_tasks: a file, the public list of task ids, one per line.")] = None
 
     def __post_init__(self) -> None:
         if self.hide_tasks:
@@ -169,7 +161,7 @@ class RandomizeAnswers(Action["Labels"]):
             )
         part.results |= {"epsilon_of_a_report": sent.response.exact_epsilon, "most_reports_of_a_person": sent.most}
         part.csv("reports.csv", sent.frame())
-        outcome.private.file("reports.jsonl", answers_text(collected))
+        outcome.private.files["reports.jsonl"] = answers_text(collected)
         return outcome
 
 
@@ -194,18 +186,13 @@ class InferLabels(Action["Labels"]):
 
     epsilon: Annotated[
         Epsilon | None,
-        Setting(
-            "Epsilon with which each answer was randomized; a file of reports states it.",
-            "Epsilon of the devices",
-            common=True,
-        ),
+        common("Epsilon with which each answer was randomized; a file of reports states it.", "Epsilon of the devices"),
     ] = None
     randomized: Annotated[
         bool,
-        Setting(
+        common(
             "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
             "The answers were randomized on devices",
-            common=True,
         ),
     ] = False
     classes: SeenClasses = None
@@ -304,8 +291,7 @@ def _infer(
     """Infer labels from answers that were randomized with this epsilon, or not at all."""
     from peerveil.truth.estimate import fit_source
 
-    settings = action.arguments(but=("epsilon", "randomized"))
-    result, workers = fit_source(_answers(inputs), epsilon=epsilon, **settings)
+    result, workers = fit_source(_answers(inputs), epsilon=epsilon, **action.arguments(but=("epsilon", "randomized")))
     outcome = _outcome(question, result, workers, inputs.table)
     if action.classes is None and (epsilon is not None or isinstance(action, LabelAnswers)):
         outcome.private.findings.insert(
@@ -324,33 +310,31 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
     from peerveil.data.table import plural
     from peerveil.truth.result import CONFIDENCE
 
-    outcome = Outcome(question)
-    outcome.set_guarantee(result.guarantee)
-    outcome.mark = result.mark
-    part, private = outcome.public, outcome.private
     tasks, answers, people = len(result.tasks), int(result.loads.sum()), result.loads.size
     confidence, ability = float(result.confidence.mean()), float(np.median(result.abilities))
-    part.answer = (
+    part = OutcomePart(
         f"{int((result.confidence >= 0.9).sum()):,} of {plural(tasks, 'label')} have a confidence of at least 90%; the list is "
-        "in labels.csv. Confidences are too high where people share errors."
+        "in labels.csv. Confidences are too high where people share errors.",
+        [
+            f"{plural(tasks, 'task')} labeled from {plural(answers, 'answer')} of {plural(people, 'worker')}. The mean "
+            f"confidence of the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
+            CONFIDENCE,
+            *([] if result.evidence is None else [result.evidence.in_words]),
+        ],
+        {
+            "tasks": tasks,
+            "workers": people,
+            "reports": answers,
+            "model": result.model,
+            "classes": list(result.classes),
+            "mean_confidence": confidence,
+            "median_ability": ability,
+        },
     )
-    part.findings = [
-        f"{plural(tasks, 'task')} labeled from {plural(answers, 'answer')} of {plural(people, 'worker')}. The mean confidence of "
-        f"the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
-        CONFIDENCE,
-        *([] if result.evidence is None else [result.evidence.in_words]),
-    ]
-    part.results = {
-        "tasks": tasks,
-        "workers": people,
-        "reports": answers,
-        "model": result.model,
-        "classes": list(result.classes),
-        "mean_confidence": confidence,
-        "median_ability": ability,
-    }
     part.csv("labels.csv", result.frame(probabilities=True))
     part.json("truth.json", result)
+    outcome = Outcome.guaranteed(question, result.guarantee, public=part)
+    outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
     caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."
     outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)

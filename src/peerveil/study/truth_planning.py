@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from peerveil.study.actions import Action, PlanAction, Setting
+import peerveil
+from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
 from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range, require
 
@@ -23,14 +24,10 @@ Model = Annotated[
 ]
 Unit = Annotated[
     Literal["answer", "person"],
-    Setting(
-        "What epsilon protects: each answer, or all answers of one person together.", "Unit of protection", common=True
-    ),
+    common("What epsilon protects: each answer, or all answers of one person together.", "Unit of protection"),
 ]
-SeenClasses = Annotated[
-    Classes | None, Setting("Classes of the answers; by default those in the data.", "Possible answers", common=True)
-]
-_TO_TRY: Final = Setting("Privacy budgets (epsilon) to try.", "Epsilons to try", common=True)
+SeenClasses = Annotated[Classes | None, common("Classes of answers; by default those in the data.", "Possible answers")]
+_TO_TRY: Final = common("Privacy budgets (epsilon) to try.", "Epsilons to try")
 Seed = Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the simulation.")]
 
 
@@ -95,11 +92,9 @@ class PlanCollection(PlanAction[None]):
     caption = "Correct labels against answers per task, for each epsilon."
     costs_nothing = "Computed by simulation: nothing is spent, and nothing is revealed about anybody's answers."
 
-    accuracy: Annotated[InnerShare, Setting("Share of correct labels to reach.", common=True)] = 0.9
+    accuracy: Annotated[InnerShare, common("Share of correct labels to reach.")] = 0.9
     epsilons: Annotated[tuple[EpsilonOrNone, ...], _TO_TRY] = ("0.5", "1", "2", "4")
-    classes: Annotated[
-        int, Range(ge=2, le=1000), Setting("Number of possible answers.", "Number of classes", common=True)
-    ] = 2
+    classes: Annotated[int, Range(ge=2, le=1000), common("Number of possible answers.", "Number of classes")] = 2
     ability: Annotated[
         PositivePair,
         Setting(
@@ -107,22 +102,18 @@ class PlanCollection(PlanAction[None]):
             "average, and people differ less the larger a+b is."
         ),
     ] = (4.0, 2.0)
-    like: Annotated[
-        File | None, Setting("Instead of ability: people as able as those in workers.csv of an earlier run.")
-    ] = None
+    like: Annotated[File | None, Setting("Instead of ability: people like those in an earlier run's workers.csv.")] = (
+        None
+    )
     tasks: Annotated[int, Range(ge=1, le=100_000), Setting("Tasks of a simulated crowd.")] = 300
-    trials: Annotated[
-        int, Range(ge=1, le=1000), Setting("Simulated crowds for each number of answers.", "Simulations")
-    ] = 3
+    trials: Annotated[int, Range(ge=1, le=1000), Setting("Simulated crowds per number of answers.", "Simulations")] = 3
     seed: Seed = 0
 
     def __post_init__(self) -> None:
         require(
             len(set(self.epsilons)) == len(self.epsilons), "epsilons", got=list(self.epsilons), want="each epsilon once"
         )
-        require(
-            self.like is None or self.ability == (4.0, 2.0), "like", got=str(self.like), want="either like or ability"
-        )
+        require(self.like is None or self.ability == (4, 2), "like", got=str(self.like), want="either like or ability")
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
         """None: nothing depends on answers. What could not be reached or read is refused here."""
@@ -131,11 +122,7 @@ class PlanCollection(PlanAction[None]):
         self._ability()
 
     def _ability(self) -> tuple[float, float]:
-        if self.like is None:
-            return self.ability
-        from peerveil.truth import abilities_like
-
-        return abilities_like(self.like)
+        return self.ability if self.like is None else peerveil.truth.abilities_like(self.like)
 
     def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
         """Simulate crowds."""
@@ -160,20 +147,15 @@ class SimulateCrowd(Action[None]):
     calls = "peerveil.truth:simulate_crowd"
     examples = ("--tasks 200 --kind spammers", "--classes yes,no --seed 3")
 
-    tasks: Annotated[int, Range(ge=1, le=1_000_000), Setting("Number of tasks.", common=True)] = 500
-    workers: Annotated[int, Range(ge=1, le=100_000), Setting("Number of workers.", common=True)] = 50
-    answers: Annotated[
-        int, Range(ge=1, le=100_000), Setting("Workers who answer each task.", "Answers per task", common=True)
-    ] = 10
-    classes: Annotated[Classes, Setting("Classes of the answers.", "Possible answers", common=True)] = 2
+    tasks: Annotated[int, Range(ge=1, le=1_000_000), common("Number of tasks.")] = 500
+    workers: Annotated[int, Range(ge=1, le=100_000), common("Number of workers.")] = 50
+    answers: Annotated[int, Range(ge=1, le=100_000), common("Workers who answer each task.", "Answers per task")] = 10
+    classes: Annotated[Classes, common("Classes of the answers.", "Possible answers")] = 2
     kind: Annotated[
         Literal["one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks"],
         Setting("What the crowd is like.", "Kind of crowd"),
     ] = "one-coin"
-    ability: Annotated[PositivePair, Setting("Abilities of people, as the parameters of a Beta distribution.")] = (
-        4.0,
-        2.0,
-    )
+    ability: Annotated[PositivePair, Setting("Abilities of people: parameters of a Beta distribution.")] = (4.0, 2.0)
     seed: Seed = 0
 
     def guarantee(self, inputs: Inputs[None]) -> None:  # noqa: ARG002
@@ -188,13 +170,11 @@ class SimulateCrowd(Action[None]):
 
         names = check_classes(read_classes(self.classes))
         table = self.call(classes=len(names), epsilon=None).named(names)
-        outcome = Outcome(
-            "A synthetic crowd", "Synthetic data about nobody: nothing is spent, and nothing is revealed."
-        )
-        outcome.public = OutcomePart(
+        part = OutcomePart(
             answer=f"{table}.",
             findings=[f"{table}.", "The answers are not randomized; the column truth holds the correct label."],
             results={"answers": len(table), "tasks": self.tasks, "workers": self.workers},
         )
-        outcome.public.csv("answers.csv", table.frame)
-        return outcome
+        part.csv("answers.csv", table.frame)
+        reason = "Synthetic data about nobody: nothing is spent, and nothing is revealed."
+        return Outcome("A synthetic crowd", reason, public=part)

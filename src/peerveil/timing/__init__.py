@@ -12,7 +12,7 @@ delays posts just enough that "written together" can hardly be distinguished fro
 - **Attack**: :func:`linkage_attack`, and the best attack there is on a pair, :func:`optimal_attack`.
 - **Check a guarantee**: :func:`exact_check`.
 
-A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMechanism`. Further functions are in
+A mechanism of your own derives from :class:`peerveil.timing.base.DelayMechanism`. Further functions are in
 :mod:`peerveil.timing.plan`, :mod:`peerveil.timing.check`, :mod:`peerveil.timing.log`, :mod:`peerveil.timing.batches` and
 :mod:`peerveil.timing.adversary`. Times are seconds (or timedeltas) everywhere.
 
@@ -28,9 +28,9 @@ A mechanism of your own derives from :class:`peerveil.timing.mechanism.DelayMech
 from peerveil.timing.adversary import linkage_attack
 from peerveil.timing.batches import find_batches
 from peerveil.timing.check import exact_check, optimal_attack
+from peerveil.timing.delays import Exponential, FollowUp, Queue, Staircase, Uniform, ZeroInflatedUniform
 from peerveil.timing.engine import audit_table
 from peerveil.timing.exposure import TimingAudit, audit_log
-from peerveil.timing.mechanisms import Exponential, FollowUp, Queue, Staircase, Uniform, ZeroInflatedUniform
 from peerveil.timing.plan import DelayPlan, choose_gap, choose_gaps, plan_delays
 from peerveil.timing.post import Posted, post
 from peerveil.timing.schedule import PostingSchedule

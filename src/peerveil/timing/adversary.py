@@ -17,23 +17,23 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from peerveil.audit.claims import Claim, register
-from peerveil.core.arrays import Flags, Floats, Ints
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import numbers
+from peerveil.core.exact import number, numbers
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import count_joint, count_within
 from peerveil.timing.check import delay_claim, shortened
+from peerveil.timing.delays import MECHANISMS
 from peerveil.timing.durations import Duration, in_words, read_duration
 from peerveil.timing.log import codes, groups_of, read_log
-from peerveil.timing.mechanisms import MECHANISMS
 from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
 
 
 class BestCutOff(NamedTuple):
@@ -46,24 +46,18 @@ class BestCutOff(NamedTuple):
 
 @dataclass(frozen=True)
 class LinkageAttack(Pictured):
-    """Success of the attack at each cut-off; arrays of one length.
-
-    Attributes
-    ----------
-    threshold : array of float
-        Cut-offs in seconds, or in gaps for an informed attack.
-    flagged, right : arrays of int
-        Pairs that the attacker flags, and those of them that were written in one sitting.
-    batched : int
-        Pairs that were written in one sitting.
-    """
+    """Success of the attack at each cut-off; arrays of one length."""
 
     operator_only: ClassVar[bool] = True
 
     threshold: Floats
+    """Cut-offs in seconds, or in gaps for an informed attack."""
     flagged: Ints
+    """Pairs that the attacker flags."""
     right: Ints
+    """Those of them that were written in one sitting."""
     batched: int
+    """Pairs that were written in one sitting."""
     informed: bool = False
 
     @property
@@ -109,8 +103,8 @@ class LinkageAttack(Pictured):
     def draw(self, ax: Axes, label: str = "", **style: Any) -> None:
         """Precision against recall."""
         ax.plot(self.recall, self.precision, label=label or None, **style)
-        ax.set(xlabel="true pairs found (recall)", ylabel="links that are correct (precision)")
-        ax.set(xlim=(0, 1.02), ylim=(0, 1.02))
+        words = {"xlabel": "true pairs found (recall)", "ylabel": "links that are correct (precision)"}
+        ax.set(**words, xlim=(0, 1.02), ylim=(0, 1.02))
 
 
 def linkage_attack(
@@ -173,7 +167,9 @@ def linkage_attack(
     value, cut = (public - public.min()).astype(np.float64), limits * 1e6
     if scale is not None:
         value, cut = value / (1e6 * scale), limits
-    rows = _scored_rows(among, adopted)
+    # the events whose pairs count as right
+    scored = {"everybody": np.ones(adopted.size, dtype=np.bool_), "adopters": adopted, "others": ~adopted}
+    rows = np.flatnonzero(scored[one_of(among, "among", scored)])
     owner = _joined(group, actor)
     by_value = np.argsort(value, kind="stable")
 
@@ -188,11 +184,8 @@ def linkage_attack(
         return np.asarray(count_joint(key[order], arrival[order], value[order], micros, cut))
 
     with ThreadPoolExecutor(2) as pool:  # sorting and counting leave the interpreter free
-        pairs, own_pairs = (
-            pool.map(close, (group, _joined(group, thread))),
-            pool.map(batched, (owner, _joined(owner, thread))),
-        )
-        flagged, right = (everywhere - on_thread for everywhere, on_thread in (pairs, own_pairs))
+        pairs = [pool.map(count, (key, _joined(key, thread))) for count, key in ((close, group), (batched, owner))]
+        flagged, right = (everywhere - on_thread for everywhere, on_thread in pairs)
     return LinkageAttack(limits, flagged, right[:-1], int(right[-1]), scale is not None)
 
 
@@ -221,9 +214,9 @@ def _scales(gaps: Any, group: Ints) -> Floats | None:
     if values.shape != group.shape or not (values > 0).all():
         want = f"a gap above 0 for each of {group.size:,} events"
         raise BadInput("gaps", got=Verbatim(f"shape {values.shape}"), want=want)
-    largest = np.zeros(int(group.max()) + 1)
-    np.maximum.at(largest, group, values)
-    if not np.array_equal(largest[group], values):
+    gap_of_group = np.zeros(int(group.max()) + 1)
+    gap_of_group[group] = values
+    if not np.array_equal(gap_of_group[group], values):
         raise BadInput("gaps", got=Verbatim("several gaps in one group"), want="one gap per group of within=")
     return values
 
@@ -235,36 +228,19 @@ def _limits(thresholds: ArrayLike | None, informed: bool, micros: int) -> Floats
     return np.unique(numbers(thresholds, "thresholds", low=0, want="seconds, 0 or more"))
 
 
-def _scored_rows(among: str, adopted: Flags) -> Ints:
-    """The events whose pairs count as right."""
-    scored = {"everybody": np.ones(adopted.size, dtype=np.bool_), "adopters": adopted, "others": ~adopted}
-    return np.flatnonzero(scored[one_of(among, "among", scored)])
-
-
-# ---- partial adoption --------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Adoption:
-    """Success of the attack when a part of the people uses the mechanism.
-
-    Attributes
-    ----------
-    share : float
-        The share of people who do.
-    adopters, others : float
-        The share of their batched pairs that the attack finds, at the cut-off that is best for it overall.
-    precision : float
-        Of the pairs that it flags, the share that was written in one sitting.
-    mean_delay : float
-        Seconds, over all posts.
-    """
+    """Success of the attack when a share of the people uses the mechanism."""
 
     share: float
     adopters: float
+    """The share of their batched pairs that the attack finds, at the cut-off that is best for it overall."""
     others: float
+    """The same of everybody else."""
     precision: float
+    """Of the pairs that it flags, the share that was written in one sitting."""
     mean_delay: float
+    """Seconds, over all posts."""
 
 
 def partial_adoption(
@@ -287,8 +263,7 @@ def partial_adoption(
     rng = np.random.default_rng(seed)
     rows = []
     for share in shares:
-        if not 0 <= share <= 1:
-            raise BadInput("shares", got=shares, want="shares from 0 to 1")
+        number(share, "shares", 0, 1, want="shares from 0 to 1")
         users = people.gather(np.sort(rng.permutation(len(people))[: round(share * len(people))])).to_list()
         schedule = PreparedPosting(log, mechanism, adopters=users).draw(Randomness.simulation(seed))
         cut, precision, _ = linkage_attack(schedule, **options).best

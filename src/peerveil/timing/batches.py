@@ -37,41 +37,30 @@ _LONGEST_WALK = 300_000_000  # neighbors to visit; in longer logs a sample of pe
 
 @dataclass(frozen=True)
 class Batches(Pictured):
-    """Result of :func:`find_batches`, for the operator only; arrays have one entry per event, in the order of the table.
-
-    Attributes
-    ----------
-    window : float
-        Seconds within which two comments of one person on different threads are a batch.
-    batched, follow_up : arrays of bool
-        Whether the comment has a partner before or after it, and whether it has one before it.
-    batch : array of int
-        The number of the comment's batch, -1 for comments outside any.
-    sizes : array of int
-        How many comments each batch has.
-    same_rate : float
-        Appendix B: of all consecutive comments of one person on different threads, the share within the window.
-    other_rate : float
-        Appendix B: of all pairs of persons, the share with any two comments within the window of each other.
-    other_error : float
-        Its standard error: 0 where all pairs were counted, as they are up to some hundred million neighbors; in larger
-        logs everybody is compared with a random sample of people.
-    steps, pairs : int
-        How many consecutive comments and how many pairs of persons the two rates are taken over.
-    """
+    """Result of :func:`find_batches`, for the operator only; arrays have one entry per event, in the order of the table."""
 
     operator_only: ClassVar[bool] = True
 
     window: float
+    """Seconds within which two comments of one person on different threads are a batch."""
     batched: Flags
+    """Whether the comment has a partner before or after it."""
     follow_up: Flags
+    """Whether it has one before it."""
     batch: Ints
+    """The number of the comment's batch, -1 for comments outside any."""
     sizes: Ints
+    """How many comments each batch has."""
     same_rate: float
+    """Appendix B: of all consecutive comments of one person on different threads, the share within the window."""
     other_rate: float
+    """Appendix B: of all pairs of persons, the share with any two comments within the window of each other."""
     steps: int
+    """How many consecutive comments the first rate is taken over."""
     pairs: int
+    """How many pairs of persons the second rate is taken over."""
     other_error: float = 0.0
+    """Its standard error: 0 unless there are so many neighbors that everybody was compared with a random sample of people."""
 
     def __len__(self) -> int:
         return int(self.sizes.size)
@@ -90,9 +79,7 @@ class Batches(Pictured):
 
         Every comment of a batch but its first changes its status, at epsilon each: (b - 1) epsilon for b comments.
         """
-        if not self.sizes.size:
-            return 0.0, 0.0
-        costs = epsilon * (self.sizes - 1.0)
+        costs = epsilon * (self.sizes - 1.0) if self.sizes.size else np.zeros(1)
         return float(costs.mean()), float(costs.max())
 
     def frame(self) -> pl.DataFrame:
@@ -156,8 +143,7 @@ def find_batches(
     order, before, after = nearest_elsewhere(actor, thread, times, np.lexsort((thread, times, actor)))
     follow_up, batched = in_place(before <= micros, order), in_place(np.minimum(before, after) <= micros, order)
     batch, sizes = _label(order[batched[order]], actor, times, micros)
-    step = (np.diff(actor[order]) == 0) & (np.diff(thread[order]) != 0)
-    waits = np.diff(times[order])[step]
+    waits = np.diff(times[order])[(np.diff(actor[order]) == 0) & (np.diff(thread[order]) != 0)]
     people = int(actor.max()) + 1
     pairs = people * (people - 1) // 2
     rate, error = _close_pairs(order, actor, times, micros, people) if baseline and pairs else (0.0, 0.0)
@@ -226,8 +212,7 @@ def _label(batched: Ints, actor: Any, times: Ints, micros: int) -> tuple[Ints, I
     batch = np.full(times.size, -1, dtype=np.int64)
     if not batched.size:
         return batch, np.zeros(0, dtype=np.int64)
-    opens = (np.diff(actor[batched]) != 0) | (np.diff(times[batched]) > micros)
-    number = np.concatenate([[0], np.cumsum(opens)])
+    number = np.cumsum(np.append(0, (np.diff(actor[batched]) != 0) | (np.diff(times[batched]) > micros)))
     batch[batched] = number
     return batch, np.bincount(number).astype(np.int64)
 

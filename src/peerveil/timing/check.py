@@ -26,13 +26,13 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from peerveil.audit import Claim, Neighbors
-from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import exp_bounds, numbers, whole
+from peerveil.core.errors import one_of
+from peerveil.core.exact import exp_bounds, number, numbers, whole
 from peerveil.core.result import Pictured
 from peerveil.data import Events
+from peerveil.timing.base import DelayMechanism, check_mechanism
 from peerveil.timing.batches import check_suspects
-from peerveil.timing.delays import WHOLE, Delay, Steps
-from peerveil.timing.mechanism import DelayMechanism, check_mechanism
+from peerveil.timing.distributions import WHOLE, Delay, Steps
 from peerveil.timing.post import PreparedPosting
 
 if TYPE_CHECKING:
@@ -44,25 +44,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LossCheck(Pictured):
-    """The computed loss against the claimed one.
-
-    Attributes
-    ----------
-    still, shifted : float
-        ln sup b/u without a shift, and over all shifts that neighbors allow.
-    total : float
-        What a pair of comments loses.
-    claimed : float
-        Epsilon.
-    passed : bool
-        Whether the claim holds; decided in exact arithmetic where ``exact`` is True.
-    """
+    """The computed loss against the claimed one, epsilon."""
 
     still: float
+    """ln sup b/u without a shift."""
     shifted: float
+    """The same over all shifts that neighbors allow."""
     total: float
+    """What a pair of comments loses."""
     claimed: float
     passed: bool
+    """Whether the claim holds; decided in exact arithmetic where ``exact`` is True."""
     exact: bool
 
     def summary(self) -> str:
@@ -99,8 +91,8 @@ def exact_check(mechanism: DelayMechanism) -> LossCheck:
 
 def grid_check(mechanism: DelayMechanism, *, shifts: int = 33, tolerance: float = 1e-6) -> LossCheck:
     """Lemma A.1's condition on a grid of shifts; between the breaks of both densities every stretch is checked."""
-    b, u = mechanism.batched, mechanism.unbatched
-    worst = [_grid_worst(b, u, shift) for shift in np.linspace(0.0, mechanism.reach, shifts).tolist()]
+    steps = np.linspace(0.0, mechanism.reach, shifts).tolist()
+    worst = [_grid_worst(mechanism.batched, mechanism.unbatched, shift) for shift in steps]
     still, shifted = worst[0], max(worst)
     total = shifted if mechanism.follow_ups_only else still + shifted
     return LossCheck(still, shifted, total, mechanism.epsilon, total <= mechanism.epsilon + tolerance, False)
@@ -131,8 +123,7 @@ def delay_claim(mechanism: DelayMechanism, *, fault: str | None = None) -> Claim
 
 def shortened(mechanism: DelayMechanism, by: float = 0.1, *, others_too: bool = True) -> DelayMechanism:
     """A deliberately broken mechanism: every delay (or only that of batched comments) is cut by a share."""
-    if not 0 < by < 1:
-        raise BadInput("by", got=by, want="a share between 0 and 1")
+    number(by, "by", 1e-9, 1 - 1e-9, want="a share between 0 and 1")
     broken = copy.copy(mechanism)
     broken.batched = mechanism.batched.scaled(1 - by)
     if others_too:
@@ -189,43 +180,26 @@ def _grid_worst(b: Delay, u: Delay, shift: float) -> float:
     points = np.concatenate([edges[wide] + part * np.diff(edges)[wide] for part in (1e-6, 0.5, 1 - 1e-6)])
     top, bottom = b.density(points), u.density(points - shift)
     here = top > 0
-    if not here.any():
-        return 0.0
-    if (bottom[here] <= 0).any():
-        return math.inf
-    return float(np.log(top[here] / bottom[here]).max())
-
-
-# ---- the best attack on a pair ------------------------------------------------------------------------------------
+    with np.errstate(divide="ignore"):
+        return float(np.log(top[here] / bottom[here]).max()) if here.any() else 0.0
 
 
 @dataclass(frozen=True)
 class OptimalAttack(Pictured):
-    """Power against type-I error of the best test.
-
-    Attributes
-    ----------
-    type_one, power : arrays
-        The curve, from (0, 0) to (1, 1).
-    crossover : float
-        Where type-I error and 1 - power are equal: 0 means exposed, 1/2 means guessing.
-    covered : float
-        F(g): how probable it is that lone comments are within the gap.
-    epsilon : float
-        What the mechanism claims.
-    order : str
-        What the attacker knows about the order of the two comments.
-    ratio : float
-        The largest likelihood ratio of any output; at most e^epsilon where lone comments are within the gap.
-    """
+    """Power against type-I error of the best test: a curve from (0, 0) to (1, 1)."""
 
     type_one: Floats
     power: Floats
     crossover: float
+    """Where type-I error and 1 - power are equal: 0 means exposed, 1/2 means guessing."""
     covered: float
+    """F(g): how probable it is that lone comments are within the gap."""
     epsilon: float
+    """What the mechanism claims."""
     order: str
+    """What the attacker knows about the order of the two comments."""
     ratio: float
+    """The largest likelihood ratio of any output; at most e^epsilon where lone comments are within the gap."""
 
     def bound(self, type_one: ArrayLike) -> Floats:
         """Proposition 5.1: power <= e^epsilon / F(g) * type-I error, and never above 1."""
@@ -348,8 +322,7 @@ def _cells(delays: tuple[Delay, ...], away: Floats, sitting: float, cells: int) 
     breaks = {edge + shift for d in delays for edge in d.breaks[:64] for shift in shifts}
     even = np.linspace(0.0, end + max(shifts), count + 1)
     edges = np.unique(np.round(np.concatenate([even, sorted(breaks), [0.0]]), 9))
-    points = np.array(sorted(shifts if away.size <= 8 else {0.0}))
-    return edges, points
+    return edges, np.array(sorted(shifts if away.size <= 8 else {0.0}))
 
 
 def _masses(delay: Delay, shifts: Floats, edges: Floats, points: Floats) -> Floats:

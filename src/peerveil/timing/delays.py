@@ -1,296 +1,343 @@
-"""Distributions of one delay: exact on whole ticks, with densities in seconds.
-
-Three kinds are enough for every mechanism of the module: :class:`Steps` (uniform pieces and a point mass at 0),
-:class:`Tail` (exponential, as a geometric number of microseconds) and :class:`Stairs` (the staircase). Each is drawn
-exactly from the bits of a :class:`peerveil.Randomness`; nothing is computed in floats that a privacy proof needs.
-"""
+"""The mechanisms: delays of follow-ups (the default), zero-inflated, uniform, exponential, staircase; and the queue."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numba import njit
 
-from peerveil.core.arrays import Floats, Ints
-from peerveil.core.exact import at_least
-from peerveil.timing.durations import TICKS
+from peerveil.core.arrays import Flags, Ints
+from peerveil.core.errors import BadInput, one_of
+from peerveil.core.exact import Number, at_least, exp_bounds, number
+from peerveil.core.guarantee import Guarantee, Notion
+from peerveil.timing.base import DelayMechanism
+from peerveil.timing.batches import in_place
+from peerveil.timing.distributions import WHOLE, Stairs, Steps, Tail
+from peerveil.timing.durations import LONGEST_SECONDS, TICKS, Duration, in_words, read_duration
 
 if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
 
-WHOLE: Final = 1 << 53  # weights are whole multiples of 2^-53
-_MICRO: Final = TICKS // 1_000_000
 
+class ZeroInflatedUniform(DelayMechanism):
+    """Algorithm 2: batched comments wait uniformly on (g, g + W), others not at all, or uniformly on (0, g + W).
 
-class Delay(ABC):
-    """The distribution of one delay. All public numbers are in seconds."""
+    Parameters
+    ----------
+    epsilon
+        The guarantee for a pair of comments; each comment gets half of it.
+    gap
+        Seconds (or a timedelta): how far apart two comments may be in the harmless case.
+    window
+        Seconds: how far apart comments of one sitting may be. Above 0 the noise is built for gap + window, and
+        :func:`peerveil.timing.post` holds every comment for the window until its status is known (Algorithm 3).
+    weight
+        Minimize weight E[B] + (1 - weight) E[U]; from 0 to 1, where 1 is plain uniform delay.
+    eta
+        The share of other comments that wait at all, instead of the best one for ``weight``.
 
-    @property
-    def maximum(self) -> float:
-        """The longest delay that can come; infinity if there is none."""
-        return math.inf
+    Notes
+    -----
+    **Theorem 4.3 (4).** With l = epsilon/2, q = e^-l and q < eta <= 1, let W = g / (eta e^l - 1), so that
+    g + W = g eta / (eta - q). Then b = 1/W on (g, g + W) and u >= eta/(g + W) on (0, g + W), and since a shift of at
+    most g keeps (g, g + W) within (0, g + W), b(t)/u(t - t0) = (g + W)/(eta W) = e^l. On ticks the same holds with W
+    rounded up. **Privacy** (Theorem 4.2): c and c' are the only comments whose delays differ; c is shifted by nothing,
+    c' by at most g + window. Each contributes a ratio of at most e^l, together e^epsilon. If c was batched already in
+    the harmless input, only c' contributes. ∎
 
-    @property
-    def horizon(self) -> float:
-        """A time by which all but 1e-12 of the delays are over."""
-        return self.maximum
+    **Means.** E[B] = g/2 (1 + eta/(eta - q)) and E[U] = g/2 eta^2/(eta - q), g standing for gap + window. (The paper
+    prints E[B] with eta in place of 1; its own optimal eta minimizes this one.) The derivative of the weighted mean
+    vanishes at eta = q (1 + sqrt(1 + w/(q (1 - w)))).
 
-    @property
-    def atom(self) -> float:
-        """The probability of no delay at all, where that is a point mass."""
-        return 0.0
-
-    @property
-    @abstractmethod
-    def breaks(self) -> tuple[float, ...]:
-        """Where the density jumps."""
-
-    @abstractmethod
-    def density(self, x: ArrayLike) -> Floats:
-        """The density at x, the point mass at 0 left out."""
-
-    @abstractmethod
-    def smooth_below(self, x: ArrayLike) -> Floats:
-        """The probability of a delay in (0, x]: the point mass at 0 left out."""
-
-    @abstractmethod
-    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
-        """Independent delays in ticks."""
-
-    @abstractmethod
-    def scaled(self, factor: float) -> Self:
-        """The same distribution with every delay multiplied by a factor, to the nearest tick."""
-
-    def below(self, x: ArrayLike) -> Floats:
-        """The distribution function."""
-        points = np.asarray(x, dtype=float)
-        return np.where(points < 0, 0.0, self.atom + self.smooth_below(points))
-
-
-@dataclass(frozen=True)
-class Steps(Delay):
-    """Uniform pieces, each on the ticks low + 1, ..., high with a weight in units of 2^-53; what is left is at 0.
-
-    >>> half = Steps(((0, 10 * TICKS, WHOLE // 2),))
-    >>> half.atom, half.mean, half.maximum
-    (0.5, 2.50000000025, 10.0)
+    Examples
+    --------
+    >>> mechanism = ZeroInflatedUniform(epsilon=4, gap=600, weight=0.25)
+    >>> round(mechanism.eta, 4), round(mechanism.mean_batched), round(mechanism.mean_unbatched)
+    (0.3872, 761, 179)
     """
 
-    pieces: tuple[tuple[int, int, int], ...]
+    def __init__(
+        self, *, epsilon: Number, gap: Duration, window: Duration = 0, weight: float = 1.0, eta: float | None = None
+    ) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, window=window, weight=weight, eta=eta)
+        self.weight = number(weight, "weight", 0, 1)
+        share = best_eta(float(self.loss), self.weight) if eta is None else eta
+        self.batched, self.unbatched, eta_units = _zero_inflated(self, share)
+        self.eta = eta_units / WHOLE
 
     @property
-    def mean(self) -> float:
-        """The expected delay."""
-        total = sum((Fraction(weight, WHOLE) * (low + 1 + high) / 2 for low, high, weight in self.pieces), Fraction(0))
-        return float(total / TICKS)
+    def mean_batched(self) -> float:
+        """E[B] = g/2 (1 + eta / (eta - e^-l))."""
+        return self.reach / 2 * (1 + self.eta / (self.eta - math.exp(-self.loss)))
 
     @property
-    def maximum(self) -> float:
-        """The longest delay."""
-        return max(high for _, high, _ in self.pieces) / TICKS
-
-    @property
-    def spare(self) -> int:
-        """The weight at 0."""
-        return WHOLE - sum(weight for _, _, weight in self.pieces)
-
-    @property
-    def atom(self) -> float:
-        """The probability of no delay."""
-        return self.spare / WHOLE
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """The ends of the pieces."""
-        return tuple(sorted({edge / TICKS for low, high, _ in self.pieces for edge in (low, high)}))
-
-    def density(self, x: ArrayLike) -> Floats:
-        """Constant on each piece."""
-        points = np.asarray(x, dtype=float)
-        out = np.zeros(points.shape)
-        for low, high, weight in self.pieces:
-            inside = (points > low / TICKS) & (points <= high / TICKS)
-            out[inside] = weight / WHOLE / ((high - low) / TICKS)
-        return out
-
-    def smooth_below(self, x: ArrayLike) -> Floats:
-        """Linear on each piece."""
-        points = np.asarray(x, dtype=float)
-        out = np.zeros(points.shape)
-        for low, high, weight in self.pieces:
-            out += weight / WHOLE * np.clip((points * TICKS - low) / (high - low), 0.0, 1.0)
-        return out
-
-    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
-        """Choose a piece by its exact weight, then a tick of it, uniformly."""
-        low, high, weight = self.pieces[0]
-        if weight == WHOLE:
-            return randomness.integers(low + 1, high + 1, count)
-        out, edge = np.zeros(count, dtype=np.int64), 0
-        chosen = randomness.integers(0, WHOLE, count)
-        for low, high, weight in self.pieces:
-            here = np.flatnonzero((chosen >= edge) & (chosen < edge + weight))
-            out[here] = randomness.integers(low + 1, high + 1, here.size)
-            edge += weight
-        return out
-
-    def scaled(self, factor: float) -> Self:
-        """Every piece scaled."""
-        return replace(self, pieces=tuple((round(factor * a), round(factor * b), w) for a, b, w in self.pieces))
-
-    def least_mass(self, first: int, last: int) -> Fraction:
-        """The smallest probability of any one tick from ``first`` to ``last``, exactly."""
-        if first < 0:
-            return Fraction(0)
-        masses = [Fraction(self.spare, WHOLE)] if first == 0 else []
-        covered = max(first, 1)
-        for low, high, weight in sorted(self.pieces):
-            if high < covered or low >= last or covered > last:
-                continue
-            if low + 1 > covered:
-                return Fraction(0)
-            masses.append(Fraction(weight, WHOLE * (high - low)))
-            covered = high + 1
-        return min(masses) if covered > last and masses else Fraction(0)
+    def mean_unbatched(self) -> float:
+        """E[U] = g/2 eta^2 / (eta - e^-l)."""
+        return self.reach / 2 * self.eta**2 / (self.eta - math.exp(-self.loss))
 
 
-@dataclass(frozen=True)
-class Tail(Delay):
-    """``start`` ticks plus a geometric number of microseconds: the exponential distribution on the clock's grid.
+class Uniform(ZeroInflatedUniform):
+    """Uniform delays, Theorem 4.3 (3): :class:`ZeroInflatedUniform` with eta = 1.
 
-    P[start + k microseconds] is proportional to exp(-k / scale). Drawn exactly: discrete Laplace noise, given that it
-    is not negative, is geometric.
+    >>> Uniform(epsilon=1, gap=60).eta
+    1.0
     """
 
-    start: int
-    scale: float  # in microseconds
-
-    @property
-    def horizon(self) -> float:
-        """All but 1e-12 of the delays are over."""
-        return self.start / TICKS + 28 * self.scale / 1e6
-
-    @property
-    def breaks(self) -> tuple[float, ...]:
-        """Where it begins."""
-        return (self.start / TICKS,)
-
-    def density(self, x: ArrayLike) -> Floats:
-        """An exponential from the start on."""
-        scales = self._scales_after_start(x)
-        return np.where(scales >= 0, np.exp(-np.maximum(scales, 0)) * 1e6 / self.scale, 0.0)
-
-    def smooth_below(self, x: ArrayLike) -> Floats:
-        """One minus an exponential from the start on."""
-        scales = self._scales_after_start(x)
-        return np.where(scales >= 0, -np.expm1(-np.maximum(scales, 0)), 0.0)
-
-    def _scales_after_start(self, x: ArrayLike) -> Floats:
-        return np.asarray((np.asarray(x, dtype=float) - self.start / TICKS) * 1e6 / self.scale)
-
-    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
-        """The start, and a geometric number of microseconds."""
-        return self.start + _MICRO * draw_geometric(count, self.scale, randomness)
-
-    def scaled(self, factor: float) -> Self:
-        """Start and scale, scaled."""
-        return replace(self, start=round(factor * self.start), scale=factor * self.scale)
+    def __init__(self, *, epsilon: Number, gap: Duration, window: Duration = 0) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, window=window, eta=1.0)
+        self._options = {}
 
 
-@dataclass(frozen=True)
-class Stairs(Delay):
-    """``start`` ticks plus the absolute value of the staircase distribution (Geng and Viswanath) of width ``step``.
+class FollowUp(ZeroInflatedUniform):
+    """Delay a follow-up by B: a comment whose author commented on another thread within the window *before* it.
 
-    In period k = 0, 1, ... of ``step`` ticks, the first ``tread`` ticks have mass proportional to exp(-k loss), the
-    others to exp(-(k+1) loss). Drawn exactly: a tick r of the period, uniformly, and a geometric number m; if r is
-    behind the tread, m = 0 is thrown away and the period is m - 1, else it is m. So (m, r) has mass exp(-m loss).
+    Every other comment is delayed by U. The whole epsilon goes into one delay, nothing is held, and the noise is built
+    for the gap alone. The default.
+
+    Parameters
+    ----------
+    epsilon
+        The guarantee for a pair of comments.
+    gap, window
+        Seconds (or timedeltas): how far apart the two may be in the harmless case, and within one sitting.
+    weight, eta
+        As in :class:`peerveil.timing.ZeroInflatedUniform`, for weight E[B] + (1 - weight) E[U].
+
+    Notes
+    -----
+    **Neighbors, and they are ordered.** In the harmless input c' stands alone, later than c by more than the window and
+    at most the gap. In the sensitive input it comes *after* c, within the window. Which of the two came first is the
+    same in both, and no other comment's status differs.
+
+    **Proof.** c has the same arrival and, as its status depends on the past alone, the same status in both inputs, so
+    its delay has the same distribution. The same holds for every third comment. c' waits B from t'' in [t, t + window]
+    or U from t' in (t + window, t + g], a shift of 0 < t' - t'' <= g. The distributions are (epsilon, g)-one-sided
+    indistinguishable (Theorem 4.3 (4) with l = epsilon), so the ratio is at most e^epsilon. ∎
+
+    **What ordered neighbors cost.** Proposition 5.1 holds with F(g) where the adversary's belief about the order of
+    the two comments is the same under both hypotheses. If somebody knew the order within batches but not without, only
+    the half of F on one side would count, a factor of up to 2: :func:`peerveil.timing.optimal_attack` shows all cases.
+
+    **Equal times.** Which of two comments of one moment came first is read from the file, or drawn:
+    :mod:`peerveil.timing.log` says when, and what is then guaranteed.
+
+    A whole batch of b comments is linked at (b - 1) epsilon, against b epsilon/2 under the symmetric mechanisms.
+
+    Examples
+    --------
+    >>> mechanism = FollowUp(epsilon="0.5", gap=11 * 60, window=5 * 60)
+    >>> round(mechanism.mean_batched / 60, 1), round(mechanism.mean_unbatched / 60, 1), mechanism.hold
+    (19.5, 14.0, 0.0)
     """
 
-    start: int
-    step: int
-    tread: int
-    loss: Fraction
+    follow_ups_only: ClassVar[bool] = True
 
     @property
-    def _heights(self) -> tuple[float, float]:
-        """The density on the first tread, and what it falls by."""
-        fall = math.exp(-float(self.loss))
-        share = self.tread / self.step
-        return (1 - fall) / (self.step / TICKS * (share + fall * (1 - share))), fall
+    def neighbors(self) -> str:
+        """The neighbors in one sentence; they are ordered."""
+        apart, close = "", "to the same moment, right behind it"
+        if self.window:
+            apart, close = "more than the window and ", f"to within the window ({in_words(self.window)}) after it"
+        return (
+            "these are ordered: the second of two comments of one person on different threads, which followed the "
+            f"first alone by {apart}at most the gap, moves {close}; which of the two came first is the same in both, "
+            "and no other comment begins or ceases to follow another; whoever knows the order within sittings but not "
+            "otherwise can see up to twice this ratio"
+        )
+
+
+class Exponential(DelayMechanism):
+    """Theorem 4.3 (1): U is exponential with mean g/l, B = g + U, with l = epsilon/2. There is no longest delay.
+
+    For comparison: best for two-sided privacy, not here (Figure 3).
+
+    **Proof.** On a grid of microseconds, P[B = g + k] and P[U = g + k - s] are proportional to a^k and a^(k + g - s)
+    with a = exp(-1/scale), so for a shift 0 <= s <= g their ratio is at most e^(g/scale) <= e^l, as scale >= g/l.
+    Two comments as in :class:`peerveil.timing.ZeroInflatedUniform`. ∎
+
+    >>> Exponential(epsilon=1, gap=60).mean_batched, Exponential(epsilon=1, gap=60).max_delay
+    (180.0, inf)
+    """
+
+    def __init__(self, *, epsilon: Number, gap: Duration, window: Duration = 0) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, window=window)
+        reach_micros = -(-self.reach_ticks // 1000)
+        scale = at_least(reach_micros / self.loss)
+        check_longest(30 * scale * 1000, self.exact_epsilon)
+        self.batched, self.unbatched = Tail(1000 * reach_micros, scale), Tail(0, scale)
 
     @property
-    def _periods(self) -> int:
-        """Periods that hold all but 1e-12 of the delays."""
-        return math.ceil(28 / float(self.loss))
+    def mean_batched(self) -> float:
+        """E[B] = g (1 + 1/l)."""
+        return self.reach * float(1 + 1 / self.loss)
 
     @property
-    def horizon(self) -> float:
-        """All but 1e-12 of the delays are over."""
-        return (self.start + self._periods * self.step) / TICKS
+    def mean_unbatched(self) -> float:
+        """E[U] = g/l."""
+        return self.reach * float(1 / self.loss)
+
+
+class Staircase(DelayMechanism):
+    """Theorem 4.3 (2): U is the absolute value of the staircase of width g, B = g + U. There is no longest delay.
+
+    For comparison, as :class:`Exponential`.
+
+    **Proof.** The density falls by e^-l, l = epsilon/2, once in every stretch of length g, so it falls by at most e^-l
+    over any shift 0 <= s <= g: P[B = g + k] / P[U = g + k - s] = f(k) / f(k + g - s) <= e^l, on ticks as well. Two
+    comments as in :class:`peerveil.timing.ZeroInflatedUniform`. ∎ The share of a period on the higher tread is
+    1/(1 + e^(l/2)), which makes the mean smallest.
+
+    >>> round(Staircase(epsilon=1, gap=60).mean_unbatched, 3)
+    118.759
+    """
+
+    def __init__(self, *, epsilon: Number, gap: Duration, window: Duration = 0) -> None:
+        super().__init__(epsilon=epsilon, gap=gap, window=window)
+        step = self.reach_ticks
+        check_longest(30 * step / self.loss, self.exact_epsilon)
+        tread = max(1, round(step / (1 + math.exp(float(self.loss) / 2))))
+        self.batched, self.unbatched = Stairs(step, step, tread, self.loss), Stairs(0, step, tread, self.loss)
 
     @property
-    def breaks(self) -> tuple[float, ...]:
-        """Where the stairs fall, up to the horizon."""
-        parts = (0, self.tread)
-        return tuple((self.start + k * self.step + part) / TICKS for k in range(self._periods) for part in parts)
+    def mean_batched(self) -> float:
+        """E[B] = g (1 + e^(l/2) / (e^l - 1))."""
+        return self.reach + self.mean_unbatched
 
-    def density(self, x: ArrayLike) -> Floats:
-        """Constant on each tread."""
-        height, fall = self._heights
-        points = np.asarray(x, dtype=float) - self.start / TICKS
-        period = np.floor(np.maximum(points, 0) * TICKS / self.step)
-        late = np.maximum(points, 0) * TICKS - period * self.step >= self.tread
-        return np.where(points >= 0, height * fall ** (period + late), 0.0)
-
-    def smooth_below(self, x: ArrayLike) -> Floats:
-        """Linear on each tread."""
-        height, fall = self._heights
-        points = np.maximum(np.asarray(x, dtype=float) - self.start / TICKS, 0)
-        period = np.floor(points * TICKS / self.step)
-        rest = points - period * self.step / TICKS
-        tread = self.tread / TICKS
-        inside = np.minimum(rest, tread) + fall * np.maximum(rest - tread, 0)
-        return np.asarray(1 - fall**period + height * fall**period * inside)
-
-    def draw_ticks(self, count: int, randomness: Randomness) -> Ints:
-        """The start, and a period and a tick in it."""
-        scale = at_least(1 / self.loss)
-
-        def draw(missing: int) -> Ints:
-            place = randomness.integers(0, self.step, missing)
-            number = draw_geometric(missing, scale, randomness)
-            late = place >= self.tread
-            return np.asarray((self.step * (number - late) + place)[~late | (number > 0)])
-
-        return self.start + _filled(count, draw)
-
-    def scaled(self, factor: float) -> Self:
-        """Start, step and tread, scaled."""
-        start, step, tread = (round(factor * ticks) for ticks in (self.start, self.step, self.tread))
-        return replace(self, start=start, step=step, tread=tread)
+    @property
+    def mean_unbatched(self) -> float:
+        """E[U] = g e^(l/2) / (e^l - 1)."""
+        return self.reach * math.exp(float(self.loss) / 2) / math.expm1(float(self.loss))
 
 
-def draw_geometric(count: int, scale: float, randomness: Randomness) -> Ints:
-    """Whole numbers k >= 0 with mass proportional to exp(-k / scale)."""
+MECHANISMS: Final[Mapping[str, type[DelayMechanism]]] = {
+    "follow-up": FollowUp,
+    "zero-inflated": ZeroInflatedUniform,
+    "uniform": Uniform,
+    "exponential": Exponential,
+    "staircase": Staircase,
+}
+WEIGHTED: Final = ("follow-up", "zero-inflated")
+"""Those that can minimize a weighted mean of the delays of batched and of other comments."""
 
-    def draw(missing: int) -> Ints:
-        noise = randomness.discrete_laplace(np.zeros(2 * missing + 8, dtype=np.int64), scale=scale)
-        return noise[noise >= 0][:missing]
 
-    return _filled(count, draw)
+def named_mechanism(
+    name: str, *, epsilon: Number, gap: Duration, window: Duration, weight: float = 1.0
+) -> DelayMechanism:
+    """A delay mechanism by its name; ``weight`` is for those that are :data:`WEIGHTED`.
+
+    >>> named_mechanism("uniform", epsilon=1, gap=600, window=300)
+    Uniform(epsilon=1, gap=600, window=300)
+    """
+    options = {"weight": weight} if name in WEIGHTED else {}
+    return MECHANISMS[one_of(name, "mechanism", MECHANISMS)](epsilon=epsilon, gap=gap, window=window, **options)
 
 
-def _filled(count: int, draw: Callable[[int], Ints]) -> Ints:
-    """So many numbers, from a sampler that may return fewer than it is asked for."""
-    out, filled = np.empty(count, dtype=np.int64), 0
-    while filled < count:
-        numbers = draw(count - filled)
-        out[filled : filled + numbers.size] = numbers
-        filled += numbers.size
+def best_eta(loss: float, weight: float) -> float:
+    """The eta of Algorithm 2, for weight 1 as well.
+
+    >>> best_eta(2.0, 1.0), round(best_eta(2.0, 0.0), 4)
+    (1.0, 0.2707)
+    """
+    q = math.exp(-loss)
+    return 1.0 if weight == 1 else min(1.0, q * (1 + math.sqrt(1 + weight / (q * (1 - weight)))))
+
+
+def _zero_inflated(mechanism: DelayMechanism, eta: float) -> tuple[Steps, Steps, int]:
+    """B, U and eta in units of 2^-53, on whole ticks, rounded to the safe side."""
+    reach, loss = mechanism.reach_ticks, mechanism.loss
+    eta = number(eta, "eta", 1e-300, 1, want="a number above e^-loss, at most 1")
+    eta_units = min(WHOLE, math.ceil(Fraction(*eta.as_integer_ratio()) * WHOLE))
+    margin = Fraction(eta_units, WHOLE) * exp_bounds(loss)[0] - 1
+    if margin <= 0:
+        raise BadInput("eta", got=eta, want=f"a number above e^-loss = {math.exp(-loss):.6g}, at most 1")
+    width = math.ceil(reach / margin)  # W >= g / (eta e^l - 1)
+    end = reach + width
+    check_longest(end, mechanism.exact_epsilon)
+    return Steps(((reach, end, WHOLE),)), Steps(((0, end, eta_units),)), eta_units
+
+
+def check_longest(ticks: float | Fraction, epsilon: Fraction) -> None:
+    """Refuse delays that take years."""
+    if ticks > LONGEST_SECONDS * TICKS:
+        raise BadInput("epsilon", got=float(epsilon), want="an epsilon and a gap whose delays stay below ten years")
+
+
+class Queue:
+    """Algorithm 4: of what arrives in a step, one is posted and the rest queue up behind what was there before.
+
+    Parameters
+    ----------
+    step
+        Seconds (or a timedelta): the clock of the queue, in whole steps since 1970. One comment is posted at the end of
+        each step.
+
+    Notes
+    -----
+    The order of arrival is kept between steps; within a step it is random. **Proposition C.2.** Given i.i.d. arrivals,
+    the comment that leaves in a step was drawn from the common distribution, independently of all that left before,
+    whether or not there were batches. So the output's distribution does not depend on them. ∎ **Delay**: at most as
+    many steps as there were extra comments so far (Proposition C.3), and no mechanism can do with less (C.4).
+
+    In a step in which nothing arrives the queue goes on emptying (the paper's model has no such step). This is no
+    differential privacy, so results carry the mark *not private*: read ``guarantee_in_words``.
+
+    >>> Queue(step=60).guarantee_in_words[:36]
+    'Batching privacy with epsilon 0, on '
+    """
+
+    window: ClassVar[float] = 0.0
+    guarantee_in_words: ClassVar[str] = (
+        "Batching privacy with epsilon 0, on an assumption: if in every step one comment arrives, or a batch, and authors "
+        "and threads of all comments are drawn independently from one distribution, then what is posted has the same "
+        "distribution with any batches as with none. Real people do not post like that; where the assumption fails, nothing "
+        "is guaranteed."
+    )
+    """What is guaranteed, and on which assumption."""
+
+    def __init__(self, *, step: Duration) -> None:
+        self._step_micros = max(1, read_duration(step, "step") // 1000)
+
+    @property
+    def step(self) -> float:
+        """Seconds."""
+        return self._step_micros * 1000 / TICKS
+
+    @property
+    def pace(self) -> str:
+        """How posts appear, in words."""
+        return f"one appears every {in_words(self.step)}, in the order of arrival"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No differential privacy: what the queue guarantees rests on an assumption about people."""
+        unit, neighbors = "batches, beyond the queue's own guarantee", "the same comments in batches or one per step"
+        return Guarantee(Notion.PURE_DP, epsilon=None, unit=unit, neighbors=neighbors)
+
+    def __repr__(self) -> str:
+        return f"Queue(step={self.step:g})"
+
+    def schedule(self, actor: Any, times: Ints, randomness: Randomness) -> tuple[Flags, Ints]:
+        """Which comments shared a step with another of their author's, and when each is posted (microseconds)."""
+        # a public clock: one that began with the first comment would show its arrival
+        number = times // self._step_micros
+        order = np.lexsort((number, actor))
+        same = (np.diff(actor[order]) == 0) & (np.diff(number[order]) == 0)
+        crowded = in_place(np.append(same, False) | np.append(False, same), order)
+        shuffled = np.lexsort((randomness.permutation(times.size), number))  # within a step the order is random
+        return crowded, in_place((_serve(number[shuffled]) + 1) * self._step_micros, shuffled)
+
+
+@njit(cache=True)
+def _serve(number):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """One per step: a comment leaves in its own step or in the one after the comment before it, whichever is later."""
+    out = np.empty_like(number)
+    free = number[0]
+    for i in range(number.size):
+        free = max(free, number[i])
+        out[i] = free
+        free += 1
     return out

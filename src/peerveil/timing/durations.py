@@ -7,6 +7,7 @@ holds, which is post-processing.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 from fractions import Fraction
@@ -40,7 +41,7 @@ def read_duration(value: Duration, argument: str, *, zero: bool = False) -> int:
     seconds = exact(value, argument, want=want)
     if not (0 <= seconds <= LONGEST_SECONDS) or (seconds == 0 and not zero):
         raise BadInput(argument, got=value, want=want)
-    return -(-(seconds * TICKS).numerator // (seconds * TICKS).denominator)
+    return math.ceil(seconds * TICKS)
 
 
 def parse_duration(text: str, argument: str) -> float:

@@ -157,23 +157,18 @@ def _as_source(source: Any) -> Any:
         return source
     import ibis
 
-    if isinstance(source, pl.LazyFrame):
-        source = source.collect()
-    return ibis.memtable(source if hasattr(source, "columns") else pl.DataFrame(source))
+    return ibis.memtable(pl.DataFrame(source) if isinstance(source, Mapping) else source)
 
 
 def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
-    import ibis
-
     # the nearest comment of the same person on another thread comes just outside the run of comments on one thread
-    own = ibis.window(group_by=log.actor, order_by=[log.time, log.thread])
-    steps = log.mutate(last_thread=log.thread.lag().over(own), last_time=log.time.lag().over(own))
+    own = {"group_by": "actor", "order_by": ["time", "thread"]}
+    steps = log.mutate(last_thread=log.thread.lag().over(**own), last_time=log.time.lag().over(**own))
     steps = steps.mutate(fresh=(steps.last_thread.isnull() | (steps.last_thread != steps.thread)).cast("int64"))
-    so_far = ibis.window(group_by=steps.actor, order_by=[steps.time, steps.thread], preceding=None, following=0)
-    runs = steps.mutate(run=steps.fresh.sum().over(so_far))
+    runs = steps.mutate(run=steps.fresh.sum().over(rows=(None, 0), **own))
     ends = runs.group_by(["actor", "run"]).aggregate(start=runs.time.min(), stop=runs.time.max())
-    order = ibis.window(group_by=ends.actor, order_by=ends.run)
-    ends = ends.mutate(before=ends.stop.lag().over(order), after=ends.start.lead().over(order))
+    by_run = {"group_by": "actor", "order_by": "run"}
+    ends = ends.mutate(before=ends.stop.lag().over(**by_run), after=ends.start.lead().over(**by_run))
     joined = runs.join(ends, ["actor", "run"])
     follow_up = ((joined.time - joined.before) <= window).fill_null(False)
     batched = follow_up | ((joined.after - joined.time) <= window).fill_null(False)
@@ -208,14 +203,12 @@ def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
 
 def _pairs_within(log: Any, cut: list[int], group: str | None) -> Ints:
     """Pairs (on one thread, if a group is named) that appeared within each cut-off: a sliding count by moment."""
-    import ibis
-
-    counts = log.group_by(["public"] if group is None else [group, "public"]).aggregate(n=log.count())
-    by = {} if group is None else {"group_by": counts[group]}
-    ahead = counts.mutate(**{
-        f"w{i}": counts.n.sum().over(ibis.range_window(order_by=counts.public, preceding=limit, following=0, **by))
-        for i, limit in enumerate(cut)
-    })  # fmt: skip
+    by = [] if group is None else [group]
+    counts = log.group_by([*by, "public"]).aggregate(n=log.count())
+    near = {
+        f"w{i}": counts.n.sum().over(range=(-limit, 0), group_by=by, order_by="public") for i, limit in enumerate(cut)
+    }
+    ahead = counts.mutate(**near)
     sums = {"tied": (ahead.n * (ahead.n - 1) / 2).sum()}
     sums |= {f"s{i}": (ahead.n * (ahead[f"w{i}"] - ahead.n)).sum() for i in range(len(cut))}
     row = rows_of(ahead.aggregate(**sums))[0]
@@ -226,8 +219,7 @@ def _batched_pairs(log: Any, window: int, cut: list[int]) -> Ints:
     """Pairs of one person on different threads that arrived within the window, by how close they appeared."""
     import ibis
 
-    own = ibis.window(group_by=log.actor, order_by=[log.time, log.thread])
-    first = log.mutate(row=ibis.row_number().over(own))
+    first = log.mutate(row=ibis.row_number().over(group_by=log.actor, order_by=[log.time, log.thread]))
     later = first.view()
     same_sitting = [first.actor == later.actor, first.time <= later.time, later.time <= first.time + window]
     pairs = first.join(later, same_sitting, rname="{name}_2")
@@ -247,9 +239,6 @@ def _other_rate(log: Any, window: int, people: int) -> float:
     close = [moments.actor < other.actor, other.time <= moments.time + window, other.time >= moments.time - window]
     met = moments.join(other, close, rname="{name}_2").select("actor", "actor_2").distinct()
     return int(rows_of(met.aggregate(n=met.count()))[0]["n"]) / (people * (people - 1) / 2)
-
-
-# ---- times -------------------------------------------------------------------------------------------------------
 
 
 def micros(table: Any, name: str) -> Any:
@@ -299,8 +288,7 @@ def _from_numbers(table: Any, column: Any, name: str) -> Any:
         if wrong:
             raise BadInput(name, got=Verbatim(f"{wrong:,} rows that are no finite number"), want=_WANT)
     ends = {"low": floats.min(), "high": floats.max(), "least": floats.abs().min(), "most": floats.abs().max()}
-    row = rows_of(table.aggregate(**ends))[0]
-    low, high, least, most = (float(row[name] or 0) for name in ends)
+    low, high, least, most = (float(end or 0) for end in rows_of(table.aggregate(**ends))[0].values())
     step = unit_of(most)
     if unit_of(least) != step:
         got = Verbatim(f"numbers of the sizes {least:.6g} and {most:.6g}")

@@ -19,9 +19,9 @@ from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.check import OptimalAttack, optimal_attack
+from peerveil.timing.delays import FollowUp
 from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import FACTS_ABOUT_PEOPLE, Leak, find_leaks, groups_of, read_log
-from peerveil.timing.mechanisms import FollowUp
 from peerveil.timing.plan import choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
     from peerveil.timing.schedule import PostingSchedule
 
 NO_NAME_TWICE: Final = (
@@ -161,19 +161,17 @@ class TimingAudit(Pictured):
             f"{percent(self.raw.best.recall)} of the true pairs are found. In one random draw of the delays it was "
             f"{percent(chosen.attack.best.precision)} and {percent(chosen.attack.best.recall)}; results vary from run to run.",
         ]
-        if chosen.all_history.covered < 0.995:
-            lines.append(
-                f"{percent(1 - chosen.all_history.covered)} of this log's pauses are longer than the gap. Counting these "
-                f"too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the time. A longer gap covers "
-                "more, and delays more."
-            )
-        if self.batches.largest > 3:
-            lines.append(
-                f"All this is about pairs. A whole sitting costs more: the largest here, {self.batches.largest} comments, "
-                f"is linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings."
-            )
-        if self.has_replies:
-            lines.append("Post replies causally (the default), so that none appears before what it answers.")
+        further = {
+            f"{percent(1 - chosen.all_history.covered)} of this log's pauses are longer than the gap. Counting these "
+            f"too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the time. A longer gap covers "
+            "more, and delays more.": chosen.all_history.covered < 0.995,
+            f"All this is about pairs. A whole sitting costs more: the largest here, {self.batches.largest} comments, "
+            f"is linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings.": (
+                self.batches.largest > 3
+            ),
+            "Post replies causally (the default), so that none appears before what it answers.": self.has_replies,
+        }
+        lines += [text for text, applies in further.items() if applies]
         return [line if isinstance(line, Line) else Line(line) for line in lines]
 
     @property
@@ -317,9 +315,8 @@ def audit_log(
             raise BadInput("gap", got=gap, want=f"more than the window of one sitting ({in_words(window_seconds)})")
     else:  # whole seconds, for people
         gap_seconds = float(np.ceil(choose_gap(waits, percentile=percentile))) if waits.size else 0.0
-    mechanisms = []
-    if gap_seconds > window_seconds:
-        mechanisms = [FollowUp(epsilon=epsilon, gap=gap_seconds, window=window_seconds) for epsilon in epsilons]
+    tried = epsilons if gap_seconds > window_seconds else ()
+    mechanisms = [FollowUp(epsilon=epsilon, gap=gap_seconds, window=window_seconds) for epsilon in tried]
     groups = groups_of(log, within)
     trials = []
     with progress_bar("auditing", 2 + len(mechanisms), show=progress) as advance:
@@ -329,8 +326,7 @@ def audit_log(
         advance(1)
         history = waits if waits.size else np.array([gap_seconds])
         for mechanism in mechanisms:
-            schedule = PreparedPosting(log, mechanism).draw(source)
-            trials.append(_trial(mechanism, schedule, batches, history, groups))
+            trials.append(_trial(mechanism, PreparedPosting(log, mechanism).draw(source), batches, history, groups))
             advance(1)
     return TimingAudit(
         headline=log.headline,

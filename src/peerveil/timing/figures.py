@@ -33,10 +33,9 @@ def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None
     ax.axvline(window, color=COLORS["accent"], linestyle="--", label=f"window, {in_words(window)}")
     if gap:
         ax.axvline(gap, color=COLORS["private"], linestyle="--", label=f"gap, {in_words(gap)}")
-    ax.set_xscale("log")
     marks = {1: "1 s", 60: "1 min", 3600: "1 h", 86_400: "1 day", 864_000: "10 days"}
     seconds = [second for second in marks if second <= edges[-1]]
-    ax.set_xticks(seconds, [marks[second] for second in seconds])
+    ax.set(xscale="log", xticks=seconds, xticklabels=[marks[second] for second in seconds])
     ax.minorticks_off()
     ax.set(xlabel="time from a person's post to their next one on another thread", ylabel="posts")
     ax.legend(loc="upper left", bbox_to_anchor=(0, 1.22), ncols=4, fontsize=9)

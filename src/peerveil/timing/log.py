@@ -93,8 +93,7 @@ def file_order(events: Events) -> tuple[Ints, bool]:
     tied = np.diff(times[order]) == 0
     actor_steps = np.diff(actor[np.argsort(rows)].astype(np.int64))
     tied_steps = np.diff(actor[order].astype(np.int64))[tied]
-    by_actor = _is_sorted(tied_steps) or (not (oldest_first or newest_first) and _is_sorted(actor_steps))
-    return order, not by_actor
+    return order, not (_is_sorted(tied_steps) or (not (oldest_first or newest_first) and _is_sorted(actor_steps)))
 
 
 def _is_sorted(steps: Ints) -> bool:
@@ -111,9 +110,9 @@ def shuffle_ties(order: Ints, times: Ints, randomness: Randomness) -> Ints:
 
 def parents_of(events: Events) -> Ints:
     """The row of what each event answers, -1 where it answers nothing."""
+    frame = events.frame
     if not events.has_replies:
         return np.full(len(events), -1, dtype=np.int64)
-    frame = events.frame
     rows = pl.DataFrame({"id": frame["id"].cast(frame["reply_to"].dtype)}).with_row_index("row")
     parents = pl.DataFrame({"id": frame["reply_to"]}).join(rows, on="id", how="left", maintain_order="left")["row"]
     return parents.cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
@@ -124,24 +123,15 @@ def parents_of(events: Events) -> Ints:
 
 @dataclass(frozen=True)
 class Leak:
-    """A column that reveals the order in which events arrived.
-
-    Attributes
-    ----------
-    column : str
-        Its name.
-    kind : str
-        ``"second clock"`` or ``"serial number"``.
-    agreement : float
-        Of neighboring events of a thread (of the log, if that reveals more), the share in the same order as the column.
-    scope : str
-        ``"thread"`` or ``"log"``: where the order is revealed.
-    """
+    """A column that reveals the order in which events arrived."""
 
     column: str
     kind: str
+    """``"second clock"`` or ``"serial number"``."""
     agreement: float
+    """Of neighboring events of a thread (of the log, if that reveals more), the share in the same order as the column."""
     scope: str
+    """``"thread"`` or ``"log"``: where the order is revealed."""
 
     @property
     def advice(self) -> str:
@@ -182,8 +172,7 @@ def find_leaks(events: Any, *, least: float = 0.8, columns: Mapping[str, str] | 
 def _own_ids(log: Events) -> list[str]:
     """The ids themselves, if they are numbers of the log's own and not ours."""
     ids = log.frame["id"]
-    ours = ids.dtype.is_integer() and (ids.sort() == pl.int_range(len(log), eager=True)).all()
-    return ["id"] if ids.dtype.is_integer() and not ours else []
+    return ["id"] if ids.dtype.is_integer() and (ids.sort() != pl.int_range(len(log), eager=True)).any() else []
 
 
 def _as_numbers(series: pl.Series) -> Any:

@@ -16,19 +16,19 @@ import polars as pl
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import Number, numbers
+from peerveil.core.exact import Number, number, numbers
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Plan
 from peerveil.data import Events
 from peerveil.data.table import is_frame
+from peerveil.timing.delays import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 from peerveil.timing.durations import Duration, in_words, percent, read_duration
 from peerveil.timing.log import codes, read_log
-from peerveil.timing.mechanisms import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
 
     Between = Literal["actor", "thread", "all"]
 
@@ -38,22 +38,16 @@ PERCENTILE: Final = 50.0
 
 @dataclass(frozen=True)
 class DelayCost:
-    """How long posts wait under one mechanism, in seconds, holds included.
-
-    Attributes
-    ----------
-    mechanism : str
-        The name of its class.
-    mean_batched, mean_unbatched : float
-        The expected delay of a batched comment (for :class:`FollowUp`: a follow-up), and of any other.
-    max_delay : float
-        The longest delay; infinity if there is none.
-    """
+    """How long posts wait under one mechanism, in seconds, holds included."""
 
     mechanism: str
+    """The name of its class."""
     mean_batched: float
+    """The expected delay of a batched comment (for :class:`FollowUp`: a follow-up)."""
     mean_unbatched: float
+    """The expected delay of any other."""
     max_delay: float
+    """The longest delay; infinity if there is none."""
 
     @classmethod
     def of(cls, mechanism: DelayMechanism) -> DelayCost:
@@ -119,13 +113,12 @@ class DelayPlan(Plan):
 
     def draw(self, ax: Axes) -> None:
         """Mean delays under each mechanism."""
-        place = np.arange(len(self.mechanisms))
-        kinds = (("mean_batched", "batched", "#c98a00"), ("mean_unbatched", "others", "#2b7bba"))
-        for shift, (name, label, color) in zip((-0.2, 0.2), kinds, strict=True):
-            minutes = [getattr(cost, name) / 60 for cost in self.mechanisms]
-            ax.bar(place + shift, minutes, width=0.4, label=label, color=color)
-        ax.set_xticks(place, [cost.mechanism for cost in self.mechanisms])
-        ax.set_ylabel("mean delay in minutes")
+        costs = self.table()
+        place = np.arange(costs.height)
+        batched, others = costs["mean_batched"] / 60, costs["mean_unbatched"] / 60
+        ax.bar(place - 0.2, batched, width=0.4, label="batched", color="#c98a00")
+        ax.bar(place + 0.2, others, width=0.4, label="others", color="#2b7bba")
+        ax.set(ylabel="mean delay in minutes", xticks=place, xticklabels=costs["mechanism"].to_list())
         ax.legend()
 
 
@@ -185,9 +178,6 @@ def plan_delays(
     )
 
 
-# ---- choosing a gap ----------------------------------------------------------------------------------------------
-
-
 def intervals(
     history: Any, *, between: Between = "actor", window: Duration = 0, columns: Mapping[str, str] | None = None
 ) -> Floats:
@@ -242,8 +232,7 @@ def choose_gap(
         ...
     peerveil.core.errors.BadInput: crossover: got 0.4, need at most 1/(1 + e^epsilon) = 0.310026: no gap does more
     """
-    values = _sample(history, between, window, columns)
-    return _quantile(values, _share(percentile, crossover, epsilon))
+    return _quantile(_sample(history, between, window, columns), _share(percentile, crossover, epsilon))
 
 
 def choose_gaps(
@@ -286,8 +275,7 @@ def covered(
     columns: Mapping[str, str] | None = None,
 ) -> float:
     """F(g): the share of history's intervals that a gap covers."""
-    values = _sample(history, between, window, columns)
-    return float(np.mean(values <= read_duration(gap, "gap") / 1e9))
+    return float(np.mean(_sample(history, between, window, columns) <= read_duration(gap, "gap") / 1e9))
 
 
 def read_gaps(path: str | os.PathLike[str]) -> tuple[str, dict[str, float]]:
@@ -334,16 +322,13 @@ def _sample(history: Any, between: str, window: Duration, columns: Mapping[str, 
 def _share(percentile: float | None, crossover: float | None, epsilon: Number | None) -> float:
     """The share of history that the gap has to cover."""
     if percentile is not None and crossover is None:
-        if isinstance(percentile, bool) or not 0 < percentile <= 100:
-            raise BadInput("percentile", got=percentile, want="a number above 0, at most 100")
-        return float(percentile) / 100
+        return number(percentile, "percentile", 1e-300, 100, want="a number above 0, at most 100") / 100
     if crossover is None or percentile is not None:
         raise BadInput("percentile", got=percentile, want="either percentile= or crossover= with epsilon=")
     if epsilon is None:
         raise BadInput("epsilon", got=None, want="the epsilon of the mechanism, with crossover=")
     growth = math.exp(read_epsilon(epsilon))
-    if not 0 < crossover < 1:
-        raise BadInput("crossover", got=crossover, want="an error between 0 and 1/2")
+    number(crossover, "crossover", 1e-300, 1 - 2**-53, want="an error between 0 and 1/2")
     share = crossover * growth / (1 - crossover)
     if share > 1:
         want = f"at most 1/(1 + e^epsilon) = {1 / (1 + growth):.6g}: no gap does more"

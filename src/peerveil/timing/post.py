@@ -20,11 +20,11 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Outputs, Result
+from peerveil.timing.base import DelayMechanism, check_mechanism
 from peerveil.timing.batches import in_place
+from peerveil.timing.delays import Queue
 from peerveil.timing.durations import TICKS, Duration, in_words, read_duration
 from peerveil.timing.log import ORDER_UNKNOWN, codes, file_order, parents_of, read_log, shuffle_ties
-from peerveil.timing.mechanism import DelayMechanism, check_mechanism
-from peerveil.timing.mechanisms import Queue
 from peerveil.timing.plan import read_gaps
 from peerveil.timing.schedule import PostingSchedule, behind_parents
 
@@ -69,8 +69,7 @@ class Posted(Result):
         """Public posts over time."""
         when = self.posts["time"].cast(pl.Int64).to_numpy() / 3.6e9
         ax.hist(when - when[0], bins=min(72, max(10, int(np.ptp(when)) + 1)), color="#2b7bba")
-        ax.set_xlabel("hours since the first post")
-        ax.set_ylabel("posts")
+        ax.set(xlabel="hours since the first post", ylabel="posts")
 
 
 def post(

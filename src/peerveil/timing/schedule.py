@@ -72,13 +72,10 @@ class PostingSchedule(Pictured):
     @property
     def early_replies(self) -> tuple[int, int]:
         """Replies that would appear before what they answer: by their own times, and as posted."""
-        replies = self.parent >= 0
         above = np.maximum(self.parent, 0)
-        arrived = replies & (self.arrival >= self.arrival[above])  # clock errors in the log are not ours
-        return (
-            int(np.count_nonzero(arrived & (self.own < self.own[above]))),
-            int(np.count_nonzero(arrived & (self.posted < self.posted[above]))),
-        )
+        arrived = (self.parent >= 0) & (self.arrival >= self.arrival[above])  # clock errors in the log are not ours
+        own, posted = (int((arrived & (times < times[above])).sum()) for times in (self.own, self.posted))
+        return own, posted
 
     @property
     def overtaken(self) -> float:
@@ -174,12 +171,10 @@ class PostingSchedule(Pictured):
 def behind_parents(own: Ints, parent: Ints) -> Ints:
     """The latest own time along the way up to the root, by doubling the step: log2(depth) passes."""
     latest, above = own.copy(), parent.copy()
-    while True:
-        going = np.flatnonzero(above >= 0)
-        if not going.size:
-            return latest
-        up = above[going]
-        latest[going], above[going] = np.maximum(latest[going], latest[up]), above[up]
+    while (rows := np.flatnonzero(above >= 0)).size:
+        up = above[rows]
+        latest[rows], above[rows] = np.maximum(latest[rows], latest[up]), above[up]
+    return latest
 
 
 def _authors(thread: Ints, actor: Ints) -> Ints:

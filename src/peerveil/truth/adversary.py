@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -28,8 +28,9 @@ from peerveil.audit import ExactLoss, exact_loss
 from peerveil.audit.attack import GuessingAttack
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, whole
+from peerveil.core.exact import Number, probability, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.answers import EncodedAnswers
@@ -38,9 +39,6 @@ from peerveil.truth.grid import GridModel
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import Channel, ClassPrior
 from peerveil.truth.wire import Client, invitation
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats
 
 _MOST_OUTCOMES: Final = 200_000
 _IDS: Final = pl.Series("id", range(16))
@@ -79,28 +77,19 @@ def _distribution(sheet: Sequence[int], response: Response) -> dict[tuple[int, .
 
 @dataclass(frozen=True, slots=True)
 class AnswerAttack(GuessingAttack):
-    """How well the adversary who knows all but one answer did.
-
-    Attributes
-    ----------
-    right : float
-        How often they were right, if the answer was one of two, each equally likely.
-    largest : float
-        The largest log-odds that they ever had.
-    guess_without : float
-        How often they would be right about the answer from the truth and the ability alone: what the person's reports do not
-        hide, because it is not in them.
-    guess_with : float
-        The same with the report.
-    """
+    """How well the adversary who knows all but one answer did."""
 
     epsilon: float
     classes: int
     trials: int
     right: float
+    """How often they were right, if the answer was one of two, each equally likely."""
     largest: float
+    """The largest log-odds that they ever had."""
     guess_without: float
+    """How often they would be right from the truth and the ability alone, which no report hides."""
     guess_with: float
+    """The same with the report."""
     simulated: bool
 
     def __str__(self) -> str:
@@ -127,11 +116,9 @@ def answer_attack(
     >>> attack.right <= attack.bound + 5 * attack.error, attack.largest <= 1
     (True, True)
     """
-    if not 0 <= ability <= 1:
-        raise BadInput("ability", got=ability, want="a probability")
-    whole(trials, "trials", 1)
-    response, randomness = Response(epsilon, classes), randomness or Randomness.secure()
-    k, n = response.k, int(trials)
+    probability(ability, "ability")
+    response, randomness = Response(epsilon, classes), Randomness.of(randomness)
+    k, n = response.k, whole(trials, "trials", 1)
     # two answers, equally likely
     first = randomness.integers(0, k, n)
     second = (first + randomness.integers(1, k, n)) % k
@@ -159,18 +146,12 @@ def answer_attack(
     )
 
 
-# ---- the whole pipeline under audit -----------------------------------------------------------------------------------
-
-
 def _neighbors() -> tuple[Neighbors, ...]:
     """Small crowds in which one person gives another answer to one task."""
-    other, alone = _SHEETS.copy(), _SHEETS[:1].copy()
-    other[0, 0] = 1
-    changed = alone.copy()
-    changed[0, 2] = 1
-    return Neighbors("one of three persons, first task", _SHEETS, other), Neighbors(
-        "one person alone, third task", alone, changed
-    )
+    other, changed = _SHEETS.copy(), _SHEETS[:1].copy()
+    other[0, 0] = changed[0, 2] = 1
+    three = Neighbors("one of three persons, first task", _SHEETS, other)
+    return three, Neighbors("one person alone, third task", _SHEETS[:1], changed)
 
 
 def pipeline(sheets: NDArray[Any], count: int, randomness: Randomness, *, response: Response | None = None) -> Floats:
@@ -201,8 +182,7 @@ def _person(sheet: tuple[int, ...], count: int, randomness: Randomness, *, each:
     """``count`` outputs of a person who sends ``each`` random answers with the whole epsilon: honest for 1 only."""
     out = np.full((count, len(sheet)), -1.0)
     keys = randomness.uniform((count, len(sheet))).argsort(axis=1)[:, :each]
-    rows = np.arange(count)[:, None]
-    out[rows, keys] = randomness.respond(np.array(sheet)[keys], Response(1, 2))
+    out[np.arange(count)[:, None], keys] = randomness.respond(np.array(sheet)[keys], Response(1, 2))
     return out
 
 

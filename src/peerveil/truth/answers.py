@@ -7,20 +7,23 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import numba as nb
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from peerveil.core.arrays import Codes, Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.exact import numbers
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.readers.files import InputFile
 
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Codes, Floats, Ints
+_Value = TypeVar("_Value")
+ById: TypeAlias = Mapping[int, _Value] | Mapping[str, _Value] | Mapping[int | str, _Value]
+"""One value for each of some tasks or workers, by their ids."""
 
 REPEATED: Final = ("all", "first", "last", "refuse")
 _TRUTH_VALUES: Final = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -29,18 +32,9 @@ _LOOKUP_RATIO: Final = 8  # ids that span at most so many numbers per answer are
 
 @dataclass(frozen=True, eq=False)
 class EncodedAnswers:
-    """Answers, encoded.
+    """Answers, encoded: those to task t are the rows from ``start[t]`` to ``start[t + 1]``.
 
-    Attributes
-    ----------
-    tasks, workers
-        The ids, sorted; positions in them are the codes.
-    classes
-        The list of classes; positions in it are the codes.
-    start, worker, label
-        The answers to task t are those from ``start[t]`` to ``start[t + 1]``. Up to 256 classes a label is one byte.
-    most_sent
-        How many answers the busiest worker sent, if a rule for repeated answers leaves some out.
+    Codes are positions in the sorted ``tasks`` and ``workers`` and in ``classes``. Up to 256 classes a label is one byte.
     """
 
     tasks: pl.Series
@@ -49,7 +43,7 @@ class EncodedAnswers:
     start: Codes
     worker: Codes
     label: Codes
-    most_sent: int | None = None
+    most_sent: int | None = None  # by the busiest worker, if a rule for repeated answers leaves some out
 
     sample_size: ClassVar[int] = 2_000_000
 
@@ -126,9 +120,9 @@ class EncodedAnswers:
         if tasks is not None:
             answered, task_ids = task_ids, all_tasks(tasks, task_ids)
             task_codes = task_ids.search_sorted(answered).to_numpy().astype(np.int32)[task_codes]
-        label_codes: Codes = table.codes(class_list)
-        if len(class_list) <= 256:
-            label_codes = label_codes.astype(np.uint8)
+        label_codes: Codes = table.codes(class_list).astype(
+            np.uint8 if len(class_list) <= 256 else np.int32, copy=False
+        )
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
         start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
@@ -161,7 +155,7 @@ class EncodedAnswers:
         except (KeyError, TypeError) as error:
             raise BadInput(argument, got=error.args[0], want="ids of tasks that have answers") from None
 
-    def gold_codes(self, gold: Mapping[Hashable, Hashable] | None) -> NDArray[np.int32] | None:
+    def gold_codes(self, gold: ById[Hashable] | None) -> NDArray[np.int32] | None:
         """The class of every task whose correct answer is known, -1 for the others."""
         if gold is None:
             return None
@@ -170,12 +164,28 @@ class EncodedAnswers:
         return known
 
 
-def encode_gold(gold: Mapping[Hashable, Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
+def encode_gold(gold: ById[Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
     """Known correct answers as codes."""
     for task, answer in gold.items():
         if _plain(answer) not in classes:
             raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
     return np.array([classes.index(_plain(answer)) for answer in gold.values()], dtype=np.int32)
+
+
+def history_counts(history: ById[tuple[float, float]] | None, workers: pl.Series) -> Floats | None:
+    """Correct and wrong answers of each worker in earlier work, two columns; other workers are left out."""
+    if history is None:
+        return None
+    counts = np.zeros((len(workers), 2))
+    lookup = {worker: i for i, worker in enumerate(workers.to_list())}
+    want = "correct and wrong answers: two finite numbers, not negative"
+    for worker, pair in history.items():
+        answers = numbers(pair, f"history[{worker!r}]", low=0, dimensions=(1,), want=want)
+        if answers.size != 2:
+            raise BadInput(f"history[{worker!r}]", got=pair, want=want)
+        if worker in lookup:
+            counts[lookup[worker]] = answers
+    return counts
 
 
 def _plain(value: Hashable) -> Hashable:
@@ -223,8 +233,8 @@ def read_classes(classes: Any, labels: Labels | None = None) -> Any:
 
 def read_tasks(path: str | os.PathLike[str], labels: Labels) -> list[Any]:
     """The ids of all tasks from a file with one per line, of the kind that the labels hold."""
-    lines = InputFile.open(path).path.read_text(encoding="utf-8").splitlines()
-    ids = [line.strip() for line in lines if line.strip()]
+    text = InputFile.open(path).path.read_text(encoding="utf-8")
+    ids = [line.strip() for line in text.splitlines() if line.strip()]
     if labels.frame["task"].dtype != pl.Int64:
         return ids
     try:
@@ -277,8 +287,8 @@ def _without_repeats(table: Labels, repeated: str) -> Labels:
     if repeated == "refuse":
         got = Verbatim(f"{table.repeated:,} answers by a worker who had answered the task before")
         raise BadInput("labels", got=got, want="one answer for each task and worker, or another rule for repeated")
-    kept = table.frame.unique(["task", "worker"], keep="first" if repeated == "first" else "last", maintain_order=True)
-    return Labels.from_frame(kept)
+    rule: Literal["first", "last"] = "first" if repeated == "first" else "last"
+    return Labels.from_frame(table.frame.unique(["task", "worker"], keep=rule, maintain_order=True))
 
 
 def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
@@ -295,18 +305,14 @@ def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
         ids, codes = np.unique(values, return_inverse=True)
         return np.asarray(codes, dtype=np.int32), pl.Series(series.name, ids)
     distinct = series.unique().sort()
-    hashed = series.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).to_numpy()
-    return np.asarray(hashed, dtype=np.int32), distinct
+    return series.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).to_numpy(), distinct
 
 
 @nb.njit(cache=True)
 def _sort_by_task(task: Codes, worker: Codes, label: Codes, tasks: int) -> tuple[Codes, Codes, Codes]:
     """A counting sort by task: where each task begins, and workers and labels in that order (stable)."""
     start = np.zeros(tasks + 1, np.int64)
-    for i in range(task.size):
-        start[task[i] + 1] += 1
-    for t in range(tasks):
-        start[t + 1] += start[t]
+    start[1:] = np.cumsum(np.bincount(task, minlength=tasks))
     place = start[:-1].copy()
     by_worker = np.empty(task.size, np.int32)
     by_label = np.empty_like(label)

@@ -58,15 +58,10 @@ _ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stoppin
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the answers say about personal biases.
-
-    Attributes
-    ----------
-    bounds : dict of (biases, shift) to float
-        The logarithms of the likelihoods of the six explanations, relative to the best.
-    """
+    """What the answers say about personal biases."""
 
     bounds: dict[tuple[str, bool], float]
+    """By biases and shift, the logarithms of the likelihoods of the six explanations, relative to the best."""
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -123,25 +118,17 @@ class Pilot:
     """Rough one-coin fits that settings are chosen from, on a sample if there are many answers.
 
     One-coin is fitted with priors of several strengths, classes being even; then once more with estimated shares of classes. It
-    uses answers only, so that choices are equal on every engine.
-
-    Attributes
-    ----------
-    strength : float
-        Of the prior on abilities: the one under which the answers are likeliest.
-    mean : float
-        Of abilities.
-    silent : bool
-        Whether the answers contain nothing about differences between abilities.
-    skewed : bool
-        Whether the answers show classes of different sizes.
-    posterior : [task, class]
+    uses answers only, so that choices are equal on every engine. It finds the ``strength`` of the prior on abilities under which
+    the answers are likeliest, their ``mean`` and the ``posterior`` [task, class]; whether the answers are ``silent`` about
+    differences between abilities; and whether they show classes of different sizes (``skewed``).
     """
 
     def __init__(
         self, answers: EncodedAnswers, channel: Channel, limits: Limits, history: Floats | None = None
     ) -> None:
         self.answers, self.channel = answers.sample(), channel
+        # the price of one more parameter for each class but one (Schwarz, 1978)
+        self._price = 0.5 * (channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
@@ -156,14 +143,8 @@ class Pilot:
         best = fits[self.strength]
         self.posterior, self.mean = best.posterior, float(best.details["prior_mean"])
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
-        estimated = one_coin(ClassPrior(channel.k), strength=self.strength)
-        free = estimated.fit(*self._where, self.posterior)
+        free = one_coin(ClassPrior(channel.k), strength=self.strength).fit(*self._where, self.posterior)
         self.skewed = free.objective - best.objective > self._price
-
-    @property
-    def _price(self) -> float:
-        """Of one more parameter for each class but one (Schwarz, 1978)."""
-        return 0.5 * (self.channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
@@ -181,15 +162,7 @@ class Pilot:
 
 
 class AutoModel:
-    """One-coin, two-coin or their average, by the evidence of a pilot.
-
-    Parameters
-    ----------
-    pilot
-        What is chosen from.
-    class_prior, history
-        Of the models.
-    """
+    """One-coin, two-coin or their average, by the evidence of a pilot."""
 
     def __init__(self, pilot: Pilot, class_prior: ClassPrior, history: Floats | None = None) -> None:
         self.pilot, self.class_prior, self.history = pilot, class_prior, history
@@ -205,9 +178,8 @@ class AutoModel:
         fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
-        votes = self.pilot.answers.votes
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
-            fit = replace(fit, posterior=majority_posterior(votes, self.pilot.channel)[0])
+            fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
         return fit
 
     def _model(self, biases: str, engine: Engine) -> GridModel:

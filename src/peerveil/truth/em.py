@@ -55,21 +55,11 @@ class EMNotConverged(PeerveilError):
 
 @dataclass(slots=True)
 class ExpectedCounts:
-    """What an M-step reads, in expectation over the posteriors.
+    """What an M-step reads, in expectation over the posteriors."""
 
-    Attributes
-    ----------
-    by_class : [class]
-        Tasks of each class.
-    by_worker : [worker] or [worker, answer, class]
-        Correct answers of each worker; or answers of each worker by what was answered and what is correct.
-    loads : [worker]
-        Answers of each worker.
-    """
-
-    by_class: Floats
-    by_worker: Floats
-    loads: Floats
+    by_class: Floats  # [class]: tasks of each class
+    by_worker: Floats  # [worker]: correct answers; or [worker, answer, class]: answers by what is correct
+    loads: Floats  # [worker]: answers
 
     def correct_and_all(self) -> tuple[Floats, Floats]:
         """Correct answers, and all answers: [worker], or [worker, class] where they were counted by class."""
@@ -93,24 +83,13 @@ class CoinWeights:
 
 @dataclass(slots=True)
 class Parameters:
-    """The outcome of an M-step.
+    """The outcome of an M-step; the objective is the log-likelihood of the E-step minus the penalty."""
 
-    Attributes
-    ----------
-    weights : CoinWeights or [worker, answer, class]
-        Log-probabilities of answers.
-    log_prior : [class]
-        Logarithms of the shares of the classes.
-    penalty : float
-        What priors and entropies cost: the objective is the log-likelihood of the E-step minus the penalty.
-    abilities, standard_errors : [worker]
-    """
-
-    weights: CoinWeights | Floats
-    log_prior: Floats
-    penalty: float
-    abilities: Floats
-    standard_errors: Floats
+    weights: CoinWeights | Floats  # log-probabilities of answers, or [worker, answer, class]
+    log_prior: Floats  # [class]: logarithms of the shares of the classes
+    penalty: float  # what priors and entropies cost
+    abilities: Floats  # [worker]
+    standard_errors: Floats  # [worker]
     details: dict[str, Floats | float] = field(default_factory=dict)
 
 
@@ -128,14 +107,11 @@ class Engine(Protocol):
     classes: tuple[Hashable, ...]
     workers: pl.Series
     loads: Ints
+    has_gold: bool  # whether some correct answers are known
 
     @property
     def answers(self) -> EncodedAnswers:
         """The answers; a sample of them, about two million, where they need not fit in memory."""
-
-    @property
-    def has_gold(self) -> bool:
-        """Whether some correct answers are known."""
 
     def start(self, posterior: Floats | None, *, one_coin: bool) -> ExpectedCounts:
         """Initialize the posteriors (default: vote shares) and return their expected counts."""
@@ -183,15 +159,9 @@ class Model(Protocol):
 
 
 class EMModel(ABC):
-    """A model that EM fits.
+    """A model that EM fits."""
 
-    Attributes
-    ----------
-    one_coin : bool
-        Whether the M-step reads only the number of each worker's correct answers.
-    """
-
-    one_coin: bool
+    one_coin: bool  # whether the M-step reads only the number of each worker's correct answers
 
     @abstractmethod
     def m_step(self, counts: ExpectedCounts) -> Parameters:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import Number, whole
+from peerveil.core.exact import Number, number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
-from peerveil.truth.answers import EncodedAnswers, decode_classes, read_classes
+from peerveil.truth.answers import ById, EncodedAnswers, decode_classes, history_counts, read_classes
 from peerveil.truth.choose import AutoModel, Pilot
 from peerveil.truth.em import Engine, Limits, Model
 from peerveil.truth.grid import BIAS, GridModel
@@ -29,7 +29,6 @@ from peerveil.truth.models import (
     CoinModel,
     ConfusionModel,
     MajorityModel,
-    history_counts,
     likeliest_class,
 )
 from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like
@@ -37,6 +36,7 @@ from peerveil.truth.tables import TableEngine, count_answers, is_source, open_an
 from peerveil.truth.wire import stated_answers
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
@@ -67,11 +67,13 @@ class _Estimator(ABC):
     def fit(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
         """Infer labels and abilities."""
 
-    def fit_predict(self, labels: object, *, columns: Mapping[str, str] | None = None) -> Any:
+    def fit_predict(self, labels: object, *, columns: Mapping[str, str] | None = None) -> pl.DataFrame | pd.Series:
         """Labels for a frame with columns task, worker, label: a pandas series (indexed by task) or a Polars frame."""
         return labels_like(labels, self.fit(labels, columns=columns))
 
-    def fit_predict_proba(self, labels: object, *, columns: Mapping[str, str] | None = None) -> Any:
+    def fit_predict_proba(
+        self, labels: object, *, columns: Mapping[str, str] | None = None
+    ) -> pl.DataFrame | pd.DataFrame:
         """Probabilities for such a frame: one row per task, one column per class."""
         return labels_like(labels, self.fit(labels, columns=columns), probabilities=True)
 
@@ -139,8 +141,8 @@ class PrivateMajority(_Estimator):
         """Labels by majority, probabilities for a crowd of equal abilities."""
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         engine = MemoryEngine(EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated))
-        model = MajorityModel(Channel.of(self.epsilon, len(engine.classes)))
-        return self._fit(model, "majority", engine, guarantee)
+        channel = Channel.of(self.epsilon, len(engine.classes))
+        return self._fit(MajorityModel(channel), "majority", engine, guarantee)
 
 
 class PrivateDawidSkene(_Estimator):
@@ -203,8 +205,8 @@ class PrivateDawidSkene(_Estimator):
         class_prior: str | Sequence[float] = "shrunk",
         ability_prior: str | float | None = "auto",
         start: str | Floats = "majority",
-        history: Mapping[Any, tuple[float, float]] | None = None,
-        gold: Mapping[Any, Any] | None = None,
+        history: ById[tuple[float, float]] | None = None,
+        gold: ById[Hashable] | None = None,
         repeated: str = "all",
         iterations: int = 500,
         tolerance: float = 1e-6,
@@ -212,16 +214,14 @@ class PrivateDawidSkene(_Estimator):
     ) -> None:
         super().__init__(epsilon=epsilon, classes=classes, repeated=repeated)
         one_of(model, "model", MODELS)
-        if not (isinstance(tolerance, (int, float)) and 0 <= tolerance < 1):
-            raise BadInput("tolerance", got=tolerance, want="a number from 0 to 1")
         if isinstance(start, str) and start != "majority":
             raise BadInput("start", got=start, want="'majority', or an array of probabilities")
-        number = isinstance(ability_prior, (int, float)) and 0 < ability_prior < 1e6
-        if not number and ability_prior not in (None, "auto"):
-            raise BadInput("ability_prior", got=ability_prior, want="'auto', None, or a positive number of answers")
+        if ability_prior not in (None, "auto"):
+            number(ability_prior, "ability_prior", 1e-9, 1e6, want="'auto', None, or a positive number of answers")
         if model == "auto" and ability_prior != "auto":
             raise BadInput("ability_prior", got=ability_prior, want="'auto' with model='auto'; name a model to set it")
-        self.limits = Limits(whole(iterations, "iterations", 1), float(tolerance), must_converge)
+        change = number(tolerance, "tolerance", 0, 1 - 2**-53, want="a number from 0 to 1")
+        self.limits = Limits(whole(iterations, "iterations", 1), change, must_converge)
         self.model, self.class_prior, self.ability_prior = model, class_prior, ability_prior
         self.start = None if isinstance(start, str) else np.asarray(start, dtype=np.float64)
         self.history, self.gold = history, gold
@@ -260,8 +260,7 @@ class PrivateDawidSkene(_Estimator):
         one_of(engine, "engine", ENGINES)
         stored = not isinstance(labels, Labels) and is_source(labels)
         if engine == "auto":
-            large = stored and count_answers(labels, connection) > _MAX_IN_MEMORY
-            engine = "duckdb" if large else "memory"
+            engine = "duckdb" if stored and count_answers(labels, connection) > _MAX_IN_MEMORY else "memory"
         if engine == "memory":
             labels = open_answers(labels, connection) if stored else labels
             answers = EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated)
@@ -305,9 +304,8 @@ class PrivateDawidSkene(_Estimator):
         channel = Channel.of(self.epsilon, len(engine.classes))
         history = history_counts(self.history, engine.workers)
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
-        pilot = None
-        if self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto"):
-            pilot = Pilot(engine.answers, channel, self.limits, history)
+        needed = self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto")
+        pilot = Pilot(engine.answers, channel, self.limits, history) if needed else None
         skewed, unpenalized = pilot is not None and pilot.skewed, self.ability_prior is None
         class_prior = ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
         model = self._model(engine, channel, class_prior, history, pilot)
@@ -336,7 +334,7 @@ def fit_source(
     *,
     epsilon: Number | None = None,
     model: str = "auto",
-    classes: Any = None,
+    classes: int | Sequence[Hashable] | None = None,
     class_prior: str = "shrunk",
     engine: str = "auto",
 ) -> Outputs[TruthResult, WorkerAbilities]:

@@ -31,11 +31,8 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     label = "ability (larger: more answers)"
     ax.scatter(place, np.clip(ability, 0, 1), s=size, color=COLORS["private"], zorder=3, label=label)
     ax.axhline(1 / len(result.classes), color=COLORS["truth"], ls="--", lw=1, label="guessing")
-    words = {
-        "xlabel": "workers, from the lowest ability to the highest (%)",
-        "ylabel": "ability (share of correct answers)",
-    }
-    ax.set(**words, ylim=(-0.02, 1.02))
+    ax.set(ylabel="ability (share of correct answers)", ylim=(-0.02, 1.02))
+    ax.set_xlabel("workers, from the lowest ability to the highest (%)")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.truth.em import CoinWeights, EMModel, ExpectedCounts, Parameters
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior
-
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats, Ints
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
 _MEANS: Final = np.linspace(0.02, 0.98, 97)  # of abilities

@@ -208,12 +208,11 @@ def agreement(votes: Floats) -> tuple[float, int]:
     >>> agreement(np.array([[2.0, 0.0], [1.0, 1.0], [1.0, 0.0]]))
     (0.5, 2)
     """
-    number = votes.sum(axis=1)
-    held = number >= 2
-    if not held.any():
+    votes = votes[votes.sum(axis=1) >= 2]
+    if not votes.size:
         return 0.0, 0
-    n = number[held]
-    share = (votes[held] * (votes[held] - 1)).sum(axis=1) / (n * (n - 1))
+    n = votes.sum(axis=1)
+    share = (votes * (votes - 1)).sum(axis=1) / (n * (n - 1))
     weight = np.floor(n / 2)
     return float(share @ weight / weight.sum()), int(weight.sum())
 

@@ -25,28 +25,15 @@ if TYPE_CHECKING:
 
 
 class MemoryEngine:
-    """Answers in memory.
-
-    Parameters
-    ----------
-    answers
-        The answers.
-    gold : [task], optional
-        The codes of known correct answers, -1 where there is none.
-    """
+    """Answers in memory; ``gold`` has the code of each task's known correct answer, -1 where there is none."""
 
     def __init__(self, answers: EncodedAnswers, gold: NDArray[np.int32] | None = None) -> None:
-        self.answers, self.workers, self.classes = answers, answers.workers, answers.classes
-        self.loads = answers.loads
+        self.answers, self.workers, self.classes, self.loads = answers, answers.workers, answers.classes, answers.loads
         self.gold = np.full(len(answers.tasks), -1, dtype=np.int32) if gold is None else gold
+        self.has_gold = bool((self.gold >= 0).any())
         self._data = answers.start, answers.worker, answers.label
         self._posterior = np.empty((len(answers.tasks), answers.k))
         self._float_loads = self.loads.astype(np.float64)
-
-    @property
-    def has_gold(self) -> bool:
-        """Whether some correct answers are known."""
-        return bool((self.gold >= 0).any())
 
     def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
         """Initialize the posteriors (default: vote shares) and return their expected counts."""
@@ -57,8 +44,7 @@ class MemoryEngine:
             raise BadInput("start", got=posterior, want=f"probabilities of shape {shape}")
         self._posterior[:] = posterior
         known = np.flatnonzero(self.gold >= 0)
-        self._posterior[known] = 0.0
-        self._posterior[known, self.gold[known]] = 1.0
+        self._posterior[known] = np.eye(shape[1])[self.gold[known]]
         if one_coin:
             return self._counts(self.correct_moments()[0])
         self._by_worker = np.empty((len(self.workers), shape[1], shape[1]))
@@ -70,11 +56,10 @@ class MemoryEngine:
         weights, state = parameters.weights, (parameters.log_prior, self.gold, self._posterior)
         if isinstance(weights, CoinWeights):
             crowd = np.column_stack([weights.correct - weights.wrong, np.zeros(weights.wrong.size)])
-            total = coin_pass(*self._data, crowd, *state)
-            total += float(self.loads @ weights.wrong)  # the least weight of every answer, whatever is correct
-            return EStep(float(total), self._counts(crowd[:, 1].copy()))
-        total = table_pass(*self._data, weights, *state, self._by_worker)
-        return EStep(float(total), self._counts(self._by_worker))
+            least = float(self.loads @ weights.wrong)  # the weight of all answers, if none were correct
+            return EStep(coin_pass(*self._data, crowd, *state) + least, self._counts(crowd[:, 1].copy()))
+        log_likelihood = table_pass(*self._data, weights, *state, self._by_worker)
+        return EStep(log_likelihood, self._counts(self._by_worker))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""

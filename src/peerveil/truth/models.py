@@ -8,19 +8,15 @@ probability p(a) = other + (keep - other) a, equation (22) of the paper for k = 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
 from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from peerveil.core.arrays import Floats, Ints
 
 STRENGTH: Final = 6.0  # answers that the prior on an ability is worth
 _FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
@@ -85,14 +81,14 @@ class ClassPrior:
         """The prior of a setting: ``"shrunk"`` (even unless classes are ``skewed``), ``"uniform"``, ``"estimated"`` (by maximum
         likelihood if ``unpenalized``), or numbers.
         """
-        if isinstance(setting, str):
-            if setting == "uniform" or (setting == "shrunk" and not skewed):
-                return cls.even(k)
-            if setting == "shrunk":
-                return cls(k, shrinkage=_SHRINKAGE)
-            if setting == "estimated":
-                return cls(k, pseudo=0.0 if unpenalized else _PSEUDO_TASKS)
-        else:
+        priors = {
+            "shrunk": cls(k, shrinkage=_SHRINKAGE) if skewed else cls.even(k),
+            "uniform": cls.even(k),
+            "estimated": cls(k, pseudo=0.0 if unpenalized else _PSEUDO_TASKS),
+        }
+        if isinstance(setting, str) and setting in priors:
+            return priors[setting]
+        if not isinstance(setting, str):
             shares = np.asarray(setting, dtype=np.float64)
             if shares.shape == (k,) and (shares > 0).all() and abs(float(shares.sum()) - 1) < 1e-6:
                 return cls(k, shares)
@@ -109,24 +105,6 @@ class ClassPrior:
         counts = tasks_by_class + pseudo
         shares = np.maximum(counts / counts.sum(), _FLOOR)
         return np.log(shares), -pseudo * float(np.log(self.k * shares).sum())
-
-
-def history_counts(history: Mapping[Hashable, tuple[float, float]] | None, workers: pl.Series) -> Floats | None:
-    """Correct and wrong answers of each worker in earlier work, two columns; other workers are left out."""
-    if history is None:
-        return None
-    counts = np.zeros((len(workers), 2))
-    lookup = {worker: i for i, worker in enumerate(workers.to_list())}
-    for worker, pair in history.items():
-        try:
-            correct, wrong = (float(x) for x in pair)
-        except (TypeError, ValueError):
-            raise BadInput(f"history[{worker!r}]", got=pair, want="right and wrong answers, two numbers") from None
-        if not (0 <= correct < math.inf and 0 <= wrong < math.inf):
-            raise BadInput(f"history[{worker!r}]", got=pair, want="two finite numbers, not negative")
-        if worker in lookup:
-            counts[lookup[worker]] = correct, wrong
-    return counts
 
 
 class ConfusionModel(EMModel):

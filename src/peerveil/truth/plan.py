@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, one_of
-from peerveil.core.exact import Number, printed, whole
+from peerveil.core.exact import Number, number, printed, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -28,9 +28,6 @@ ANSWERS: Final = (3, 5, 9, 15, 25, 45, 80)
 _ANSWERS_OF_A_WORKER: Final = 60
 _HALVINGS: Final = 5  # at most so many between two neighbors of ANSWERS
 _SEED_STEP: Final = 1_000_003  # between epsilons, so that their seeds do not meet
-
-
-# ---- plans by simulation ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,13 @@ class TruthPlan(Plan):
         return f"Answers per task for {100 * self.accuracy:g}% correct labels: " + "; ".join(parts) + "."
 
     def __str__(self) -> str:
-        lines = [f"{'epsilon':>8} {'answers':>8} {'accuracy':>9} {'majority':>9}"]
-        for row in self.rows:
-            epsilon = "none" if row.epsilon is None else f"{row.epsilon:g}"
-            lines.append(f"{epsilon:>8} {row.answers:>8} {row.accuracy:>9.3f} {row.majority:>9.3f}")
-        return "\n".join([*lines, self.recommendation])
+        head = f"{'epsilon':>8} {'answers':>8} {'accuracy':>9} {'majority':>9}"
+        lines = [
+            f"{'none' if row.epsilon is None else f'{row.epsilon:g}':>8} {row.answers:>8} {row.accuracy:>9.3f} "
+            f"{row.majority:>9.3f}"
+            for row in self.rows
+        ]
+        return "\n".join([head, *lines, self.recommendation])
 
     def table(self) -> pl.DataFrame:
         """One row per epsilon (null: no privacy) and number of answers per task that was tried."""
@@ -90,8 +89,7 @@ class TruthPlan(Plan):
 
 
 def _frame(rows: Sequence[TruthPlanRow | ComparisonRow]) -> pl.DataFrame:
-    schema = {"epsilon": pl.Float64}
-    return pl.DataFrame([asdict(row) for row in rows], schema_overrides=schema, infer_schema_length=None)
+    return pl.DataFrame(map(asdict, rows), schema_overrides={"epsilon": pl.Float64}, infer_schema_length=None)
 
 
 def plan_truth(
@@ -131,8 +129,7 @@ def plan_truth(
     True
     """
     whole(classes, "classes", 2)
-    if not (isinstance(accuracy, (int, float)) and 1 / classes < accuracy < 1):
-        raise BadInput("accuracy", got=accuracy, want=f"a share between chance (1/{classes}) and 1")
+    number(accuracy, "accuracy", 1 / classes + 1e-9, 1 - 1e-9, want=f"a share between chance (1/{classes}) and 1")
     whole(trials, "trials", 1)
     numbers = [int(n) for n in answers]
     if not numbers or numbers != sorted(set(numbers)) or numbers[0] < 1:
@@ -183,30 +180,20 @@ def _plan_row(crowds: list[dict[str, Any]], advance: Callable[[int], None]) -> T
     return TruthPlanRow(epsilon, answers, accuracy, majority, error)
 
 
-# ---- comparisons on one's own answers ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """What one epsilon leaves.
-
-    Attributes
-    ----------
-    answers
-        How many answers are sent in a draw.
-    covered
-        The share of tasks of which any answer is sent.
-    agreement, accuracy
-        The share of tasks with the label of the unrandomized answers, and of those with a known correct answer the share that
-        is labeled correctly; means over the draws, each with its standard error. A task without answers gets a guess.
-    """
+    """What one epsilon leaves; shares are means over the draws, with standard errors. A task without answers gets a guess."""
 
     epsilon: float
     answers: int
+    """How many answers are sent in a draw."""
     covered: float
+    """The share of tasks of which any answer is sent."""
     agreement: float
+    """The share of tasks with the label of the unrandomized answers."""
     agreement_error: float
     accuracy: float | None
+    """Of tasks with a known correct answer, the share that is labeled correctly."""
     accuracy_error: float | None
 
 

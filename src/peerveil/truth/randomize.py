@@ -100,8 +100,7 @@ def answers_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
     """
     budget = float(read_epsilon(epsilon))
     whole(answers, "answers", 1, want="how many answers a person gives at most, at least 1")
-    information = [m * _information(budget / m, classes) for m in range(1, int(answers) + 1)]
-    return int(np.argmax(information)) + 1
+    return max(range(1, int(answers) + 1), key=lambda m: m * _information(budget / m, classes))
 
 
 def _information(epsilon: float, k: int) -> float:
@@ -203,8 +202,7 @@ class CollectedAnswers:
         epsilon: Number = response.exact_epsilon
         classes = [c for c in response.labels or range(response.k) if missing is None or c != missing]
         if missing is not None:
-            share = answered_share(answers, response, missing)
-            epsilon = max(effective_epsilon(response.epsilon, share), 1e-6)
+            epsilon = max(effective_epsilon(response.epsilon, answered_share(answers, response, missing)), 1e-6)
             frame = answers.frame.filter(pl.col("label") != missing)
             if frame.height == 0:
                 raise BadInput("answers", got=Verbatim("no answer of a class"), want="at least one")

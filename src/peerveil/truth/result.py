@@ -164,8 +164,8 @@ class TruthResult(AnswersResult):
         )
 
     def __str__(self) -> str:
-        warning = "" if self.doubt is None else f"warning: {self.doubt}\n"
-        return f"{warning}{super().__str__()}\n{CONFIDENCE}"
+        lines = [] if self.doubt is None else [f"warning: {self.doubt}"]
+        return "\n".join([*lines, super().__str__(), CONFIDENCE])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about tasks, as JSON values."""
@@ -195,20 +195,15 @@ class WorkerAbilities:
     """Abilities by the ids of workers: for the operator alone, and apart from the :class:`TruthResult`, which may be published.
 
     Estimators have it as ``workers_`` after a fit.
-
-    Attributes
-    ----------
-    workers
-        The workers' ids, sorted; everything else is in this order.
-    prior_strength
-        How many answers the prior on an ability is worth.
     """
 
     workers: pl.Series
+    """The workers' ids, sorted; everything else is in this order."""
     loads: Ints
     abilities: Floats
     standard_errors: Floats
     prior_strength: float
+    """How many answers the prior on an ability is worth."""
 
     @classmethod
     def of(cls, workers: pl.Series, result: TruthResult) -> WorkerAbilities:

@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee
@@ -19,30 +20,20 @@ from peerveil.data import Labels
 from peerveil.data.readers.files import InputFile
 from peerveil.truth.result import TruthResult
 
-if TYPE_CHECKING:
-    from peerveil.core.arrays import Floats, Ints
-
 CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks")
 
 
 @dataclass(frozen=True)
 class SimulatedCrowd:
-    """A synthetic crowd.
-
-    Attributes
-    ----------
-    answers, randomized
-        What people answered, and what they sent.
-    truth
-        The correct class of every task.
-    abilities
-        The probability that a worker's answer is correct, by worker.
-    """
+    """A synthetic crowd."""
 
     answers: Labels
     randomized: Labels
+    """What people sent."""
     truth: dict[int, int]
+    """The correct class of every task."""
     abilities: Floats
+    """The probability that a worker's answer is correct, by worker."""
     classes: int
     guarantee: Guarantee
 
@@ -86,13 +77,12 @@ def simulate_crowd(
     >>> len(crowd.answers), len(crowd.truth), crowd.guarantee.simulated
     (60, 20, True)
     """
-    tasks, workers, answers = whole(tasks, "tasks", 1), whole(workers, "workers", 1), whole(answers, "answers", 1)
-    k = whole(classes, "classes", 2)
-    if answers > workers:
-        raise BadInput("answers", got=answers, want=f"at most one answer per worker: {workers}")
+    tasks, workers, k = whole(tasks, "tasks", 1), whole(workers, "workers", 1), whole(classes, "classes", 2)
+    answers = whole(answers, "answers", 1, workers, want=f"at most one answer per worker: {workers}")
     one_of(kind, "kind", CROWDS)
     rng = np.random.default_rng(seed)
-    truth = rng.choice(k, tasks, p=None if shares is None else np.asarray(shares, dtype=float))
+    weights = None if shares is None else np.asarray(shares, dtype=float)
+    truth = rng.choice(k, tasks, p=weights)
     matrices = _matrices(kind, workers, k, ability, rng)
     task = np.repeat(np.arange(tasks), answers)
     worker = _distinct(tasks, workers, answers, rng).ravel()
@@ -103,12 +93,11 @@ def simulate_crowd(
     randomness = Randomness.simulation(seed + 1)
     sent = answer if epsilon is None else randomness.respond(answer, Response(epsilon, k))
     right = matrices[:, np.arange(k), np.arange(k)]
-    weights = np.full(k, 1 / k) if shares is None else np.asarray(shares, dtype=float)
     return SimulatedCrowd(
         answers=Labels(task=task, worker=worker, label=answer),
         randomized=Labels(task=task, worker=worker, label=sent),
         truth=dict(enumerate(truth.tolist())),
-        abilities=right @ weights,
+        abilities=right @ (np.full(k, 1 / k) if weights is None else weights),
         classes=k,
         guarantee=randomness.stamp(Guarantee.local_attribute_dp(epsilon)),
     )
@@ -188,9 +177,6 @@ def _distinct(tasks: int, workers: int, answers: int, rng: np.random.Generator) 
     if answers * 4 > workers:
         return np.asarray(rng.random((tasks, workers)).argpartition(answers - 1, axis=1)[:, :answers])
     chosen = rng.integers(0, workers, (tasks, answers))
-    while True:
-        ordered = np.sort(chosen, axis=1)
-        again = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        if not again.size:
-            return np.asarray(chosen)
+    while (again := np.flatnonzero((np.diff(np.sort(chosen, axis=1), axis=1) == 0).any(axis=1))).size:
         chosen[again] = rng.integers(0, workers, (again.size, answers))
+    return np.asarray(chosen)

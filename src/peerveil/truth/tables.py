@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial, reduce
 from importlib import import_module
@@ -24,7 +24,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, open_table, quiet
 from peerveil.data.labels import check_classes
-from peerveil.truth.answers import EncodedAnswers, encode_gold, observed_classes
+from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
@@ -61,11 +61,9 @@ def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterat
             connection = connect(engine)
             stack.callback(connection.disconnect)
         if is_source(source):
-            opened = open_table(source, _COLUMNS, connection=connection, argument="labels")
-            table = stack.enter_context(opened)
+            table = stack.enter_context(open_table(source, _COLUMNS, connection=connection, argument="labels"))
         else:
-            frame = Labels.of(source, "labels").frame.select(*_COLUMNS)
-            table = import_module("ibis").memtable(frame.to_arrow())
+            table = import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
         yield (table.get_backend() if connection is None else connection), table
 
 
@@ -80,7 +78,7 @@ class TableEngine:
         connection: BaseBackend,
         table: Table,
         classes: int | Sequence[Hashable] | None,
-        gold: Mapping[Hashable, Hashable] | None,
+        gold: ById[Hashable] | None,
     ) -> None:
         self._connection, self._ibis = connection, import_module("ibis")
         self._spark = connection.name == "pyspark"
@@ -97,7 +95,7 @@ class TableEngine:
             codes = pl.DataFrame({column: values, code: np.arange(len(values), dtype=np.int32)})
             coded = coded.join(self._small_table(codes), column)
         self._data = self._store("data", coded.select("task", "w", "r").order_by("task"))
-        self._gold = None
+        self._gold, self.has_gold = None, bool(gold)
         if gold:
             kind = _polars(self._data.select("task").limit(1))["task"].dtype
             known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
@@ -110,7 +108,7 @@ class TableEngine:
         labels: object,
         engine: str,
         classes: int | Sequence[Hashable] | None,
-        gold: Mapping[Hashable, Hashable] | None,
+        gold: ById[Hashable] | None,
         connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
@@ -122,19 +120,13 @@ class TableEngine:
                 for remove in tables._stored.values():
                     remove()
 
-    @property
-    def has_gold(self) -> bool:
-        """Whether some correct answers are known."""
-        return self._gold is not None
-
     @cached_property
     def answers(self) -> EncodedAnswers:
         """Whole tasks, evenly spaced, with about two million answers."""
         data, total, size = self._data, int(self.loads.sum()), EncodedAnswers.sample_size
         if total > size:
             ids = data.select("task").distinct()
-            place = self._ibis.row_number().over(self._ibis.window(order_by=ids.task))
-            numbered = ids.mutate(place=place)
+            numbered = ids.mutate(place=self._ibis.row_number().over(self._ibis.window(order_by=ids.task)))
             data = data.semi_join(numbered.filter(numbered.place % math.ceil(total / size) == 0), "task")
         frame = _polars(data.select("task", "w", "r"))
         table = {"task": frame["task"], "worker": frame["w"].cast(pl.Int64), "label": frame["r"].cast(pl.Int64)}
@@ -146,8 +138,7 @@ class TableEngine:
         """Initialize the posteriors with vote shares and return their expected counts."""
         assert posterior is None
         shares = {p: (self._data.r == z).cast("float64").mean() for z, p in enumerate(self._columns("p"))}
-        votes = self._data.group_by("task").aggregate(**shares)
-        self._posterior = self._store("posterior", self._with_gold(votes))
+        self._posterior = self._store("posterior", self._with_gold(self._data.group_by("task").aggregate(**shares)))
         return self._counts(one_coin=one_coin)
 
     def e_step(self, parameters: Parameters) -> EStep:
@@ -179,8 +170,6 @@ class TableEngine:
         """The tasks' ids, sorted, and their posteriors."""
         frame = _polars(self._posterior.select("task", *self._columns("p"))).sort("task")
         return frame["task"], frame.drop("task").to_numpy()
-
-    # ---- inside -------------------------------------------------------------------------------------------------------
 
     def _columns(self, stem: str) -> list[str]:
         """The names of columns with one value per class: p0, p1, ..."""
@@ -261,8 +250,7 @@ def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -
     if classes is None:
         return tuple(observed_classes(labels))
     class_list = check_classes(classes)
-    unknown = [value for value in labels.unique().sort().to_list() if value not in class_list]
-    if unknown:
+    if unknown := [value for value in labels.unique().sort().to_list() if value not in class_list]:
         raise BadInput("labels", got=unknown[0], want=f"one of the {len(class_list)} classes in every answer")
     return tuple(class_list)
 

@@ -36,6 +36,7 @@ _MAX_LINE_LENGTH: Final = 10_000
 _INVISIBLE: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
 )
+_COLUMNS: Final = ("task", "worker", "label")
 _INVITATION_KEYS: Final = {"format", "epsilon", "classes", "response", "promise"}
 
 
@@ -67,17 +68,14 @@ class Client:
         self.classes = list(terms["classes"])
         self.guarantee = str(terms["promise"])
         self.worker = worker
-        response = terms["response"]
-        self._width, self._keep_below, self._share = (int(response[name]) for name in ("bits", "keep_below", "share"))
         self._bits = bits
+        thresholds = (int(terms["response"][name]) for name in ("bits", "keep_below", "share"))
+        self._width, self._keep_below, self._share = thresholds
         self._sent: dict[Any, str] = {}
         self._question_text = terms.get("question", "")
         self._task_texts = {task["id"]: task["text"] for task in terms.get("tasks", [])}
         self._max_answers: int | None = terms.get("answers")
-        self._check_thresholds()
-
-    def _check_thresholds(self) -> None:
-        """Neighbors: any two answers. The largest likelihood ratio is keep_below/share; it must not exceed e^epsilon."""
+        # neighbors: any two answers; the largest likelihood ratio is keep_below/share, and must not exceed e^epsilon
         k, total = len(self.classes), 2**self._width
         if self._keep_below + (k - 1) * self._share != total or not self._keep_below > self._share > 0:
             raise BadInput("invitation", got=self._keep_below, want=f"thresholds of a response on {k} classes")
@@ -181,19 +179,10 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedAnswers:
     """
     client = Client(invitation)  # checks the terms
     terms = json.loads(invitation)
-    known = {(type(c), c) for c in client.classes}
-    columns: dict[str, list[Any]] = {"task": [], "worker": [], "label": []}
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        answer = _read_line(line, number)
-        label = answer["label"]
-        if (type(label), label) not in known:
-            raise BadInput(f"line {number}, label", got=label, want=f"one of {client.classes}")
-        for name in columns:
-            columns[name].append(answer[name])
-    if not columns["task"]:
+    rows = [_read_line(line, number, client.classes) for number, line in enumerate(lines, 1) if line.strip()]
+    if not rows:
         raise BadInput("lines", got=Verbatim("no answers"), want="at least one line")
+    columns = dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
     table, missing, stated = Labels(**columns), terms.get("missing"), terms.get("guarantee")
     # by default: a task that somebody answered r times is protected with r times epsilon
     guarantee = task_guarantee(table.frame, client.epsilon, "answer", hidden=missing is not None)
@@ -202,7 +191,8 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedAnswers:
     return CollectedAnswers(table, Response(client.epsilon, client.classes), missing, guarantee)
 
 
-def _read_line(line: str, number: int) -> dict[str, Any]:
+def _read_line(line: str, number: int, classes: list[Any]) -> tuple[Any, ...]:
+    """Task, worker and label of a line; a class is known by its type too, since 1 == True."""
     want = "one JSON object with format, task, worker and label"
     if len(line) > _MAX_LINE_LENGTH:
         raise BadInput(f"line {number}", got=Verbatim(f"{len(line):,} characters"), want=want)
@@ -210,9 +200,12 @@ def _read_line(line: str, number: int) -> dict[str, Any]:
         answer = json.loads(line)
     except ValueError:
         answer = None
-    if not isinstance(answer, dict) or answer.get("format") != FORMAT or not {"task", "worker", "label"} <= set(answer):
+    if not isinstance(answer, dict) or answer.get("format") != FORMAT or not set(_COLUMNS) <= set(answer):
         raise BadInput(f"line {number}", got=line, want=want)
-    return answer
+    label = answer["label"]
+    if not any(type(label) is type(known) and label == known for known in classes):
+        raise BadInput(f"line {number}, label", got=label, want=f"one of {classes}")
+    return tuple(answer[name] for name in _COLUMNS)
 
 
 def write_answers(collected: CollectedAnswers, path: str | Path) -> Path:
@@ -224,7 +217,7 @@ def answers_text(collected: CollectedAnswers) -> str:
     """The content of a file of randomized answers: the terms, then one answer per line."""
     terms = _terms(collected.response, collected.guarantee)
     terms |= {"missing": collected.missing, "guarantee": collected.guarantee.to_dict()}
-    rows = collected.answers.frame.select("task", "worker", "label").iter_rows(named=True)
+    rows = collected.answers.frame.select(*_COLUMNS).iter_rows(named=True)
     lines = [json.dumps(terms), *(json.dumps({"format": FORMAT, **row}) for row in rows)]
     return "\n".join(lines) + "\n"
 
@@ -233,8 +226,7 @@ def read_answers(path: str | Path) -> CollectedAnswers:
     """Read a file of randomized answers."""
     try:
         with Path(path).open(encoding="utf-8") as file:
-            first = file.readline()
-            return collect(first.strip(), file)
+            return collect(file.readline().strip(), file)
     except UnicodeDecodeError:
         got = Verbatim("bytes that are not UTF-8")
         raise BadInput(str(Path(path)), got=got, want="a file of randomized answers") from None

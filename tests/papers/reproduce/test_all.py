@@ -24,7 +24,7 @@ PRINTED = {
 
 def test_nothing_that_the_papers_number_is_left_out() -> None:
     made = set(experiments())
-    wanted = {f"{room}/{name}" for room, names in PRINTED.items() for name in names}
+    wanted = {f"{module}/{name}" for module, names in PRINTED.items() for name in names}
     assert wanted <= made
     # what we add is named after what it shows, never like a figure of the paper
     assert not [name for name in made - wanted if name.split("/")[1].startswith(("figure", "table"))]
@@ -49,7 +49,7 @@ def test_verdicts_are_written_as_data_and_read_back() -> None:
         Comparison("mean", "31 min", "31", Verdict.AGREES, "agrees as printed; erratum: the guarantee needs g + beta"),
         Comparison("q2", "-0.1", "0.3", Verdict.of(False)),
     )
-    made = json.loads(json.dumps(Reproduction("room/figure-1", "a figure", rows, "a note").to_dict()))
+    made = json.loads(json.dumps(Reproduction("module/figure-1", "a figure", rows, "a note").to_dict()))
     assert made["counts"] == {"agrees": 1, "erratum": 0, "differs": 1, "nothing printed": 0}
     assert [Comparison(**row | {"verdict": Verdict(row["verdict"])}) for row in made["rows"]] == list(rows)
     # a table shows the explanation; no word in it counts as a verdict
@@ -61,7 +61,7 @@ def test_the_page_shows_all_and_says_when_it_was_quick() -> None:
         Comparison("mean", "<31>", "31", Verdict.AGREES),
         Comparison("q", "-1", "2", Verdict.ERRATUM, "no probability"),
     )
-    done = [(Reproduction("room/figure-1", "a figure", rows, "a note"), 1.25)]
+    done = [(Reproduction("module/figure-1", "a figure", rows, "a note"), 1.25)]
     text = write_page(done, quick=True).html()
     assert "Few trials" in text
     assert "&lt;31&gt;" in text

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from peerveil.papers.reproduce import Reproduction, Verdict, experiments
-from peerveil.papers.reproduce import timing as room
+from peerveil.papers.reproduce import timing as module
 from peerveil.papers.reproduce import timing_streams as streams
 from peerveil.papers.timing.streams import bitcoin_like, wikipedia_like
 from peerveil.report import svg
@@ -21,13 +21,13 @@ STREAMS = [f"figure-{n}" if n < 9 else pytest.param(f"figure-{n}", marks=pytest.
 
 @cache
 def run(name: str) -> Reproduction:
-    return room.EXPERIMENTS[f"timing/{name}"](True, False)
+    return module.EXPERIMENTS[f"timing/{name}"](True, False)
 
 
 def test_nothing_is_left_out() -> None:
     figures = {f"timing/figure-{n}" for n in range(1, 13)}
-    assert set(room.EXPERIMENTS) == figures | {"timing/table-1", "timing/table-2"}
-    assert set(room.EXPERIMENTS) <= set(experiments())
+    assert set(module.EXPERIMENTS) == figures | {"timing/table-1", "timing/table-2"}
+    assert set(module.EXPERIMENTS) <= set(experiments())
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -23,8 +23,8 @@ from peerveil.timing import (
     linkage_attack,
     optimal_attack,
 )
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.check import delay_claim, grid_check, shortened
-from peerveil.timing.mechanism import DelayMechanism
 
 SPLITS: list[DelayMechanism] = [UnevenSplit(epsilon=4, gap=600), UnevenSplit(epsilon=3, gap=600, weight=0.6, window=60)]
 

@@ -115,7 +115,7 @@ def test_a_database_that_goes_away_and_comes_back(postgres_server: Server) -> No
 
 
 def test_a_commit_whose_answer_is_lost_is_found_again(lite: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The report is in, the acknowledgement is not: the same request finds it, and the budget is used once."""
+    """The report is in, the acknowledgment is not: the same request finds it, and the budget is used once."""
     token, line = lite.token(), lite.line(1)
     commit = lite.store.database._commit
 
@@ -145,7 +145,7 @@ def test_a_budget_read_without_its_lock_would_be_exceeded(postgres_url: str, mon
     """The deliberate fault: two servers that read the budget without locking it take more than it allows."""
     import time
 
-    from peerveil.web.collect import store, tables
+    from peerveil.web.collect import tables
 
     bench = Bench(postgres_url)
     second = Http(build_app(bench.store, Journal("collect", io.StringIO())))
@@ -159,13 +159,13 @@ def test_a_budget_read_without_its_lock_would_be_exceeded(postgres_url: str, mon
         token = bench.token()
         for task in range(4):
             assert bench.send(token, bench.line(task)).status_code == 202
-        monkeypatch.setattr(store, "used_keys", slow)
+        monkeypatch.setattr(tables, "used_keys", slow)
         pair = [(client, bench.request(token, bench.line(task))) for client, task in ((bench.http, 5), (second, 6))]
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(2) as pool:
             answers = list(pool.map(lambda one: one[0].request(one[1][0], one[1][1], **one[1][2]).status_code, pair))
-        monkeypatch.setattr(store, "used_keys", real)
+        monkeypatch.setattr(tables, "used_keys", real)
         return answers.count(202)
 
     try:
@@ -175,7 +175,7 @@ def test_a_budget_read_without_its_lock_would_be_exceeded(postgres_url: str, mon
             rows = connection.execute(select(tables.people).where(tables.people.c.hash.in_(hashes)))
             return {row.hash: row for row in rows}
 
-        monkeypatch.setattr(store, "locked_people", unlocked)
+        monkeypatch.setattr(tables, "locked_people", unlocked)
         assert race() == 2
     finally:
         second.close()

@@ -1,6 +1,6 @@
 """Makes vectors.json: what both languages must make of given random bytes. Run: python tests/web/collect/vectors.py
 
-Nothing here is computed by hand: labels come from the truth room's own client, one-bit reports from the rankings room's own
+Nothing here is computed by hand: labels come from the truth module's own client, one-bit reports from the rankings module's own
 protocol, each fed with the given bytes in place of the operating system's.
 """
 

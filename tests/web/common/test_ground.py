@@ -181,13 +181,16 @@ def test_one_bad_job_harms_no_other(database: ServiceDatabase) -> None:
         assert sorted(connection.execute(select(things.c.name)).scalars()) == ["a", "b"]
 
 
-def test_too_many_at_once_are_refused_at_once(database: ServiceDatabase) -> None:
+def test_too_many_at_once_are_refused_at_once(database: ServiceDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     group = GroupCommit[str, str](database, lambda _, jobs: list(jobs), waiting=2)
-    group._thread = threading.current_thread()  # a writer that never comes
+    release = threading.Event()
+    monkeypatch.setattr(group, "run", lambda: release.wait(30))  # a writer that never comes
+    group.start()
     group.put("a")
     group.put("b")
     with pytest.raises(Unavailable, match="too many"):
         group.put("c")
+    release.set()
 
 
 def test_the_journal_cannot_hold_what_people_send() -> None:

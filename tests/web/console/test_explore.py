@@ -416,7 +416,7 @@ def test_every_module_proposes_actions_of_its_own() -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_setting_is_taken_by_the_forms_and_by_a_study(module: str, files: Path) -> None:
-    """Nothing that is proposed is unknown, misspelt or out of bounds, and a form shows it as it was chosen."""
+    """Nothing that is proposed is unknown, misspelled or out of bounds, and a form shows it as it was chosen."""
     wanted: list[dict[str, Any]] = []
     for choices, exploration in zip(settings(module), explored(module), strict=True):
         for step in exploration.steps:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 SCRIPT = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7*7 }}"
-RAW = re.compile(r"<script>alert|<img src=x|\b49\b.*onerror")
+RAW = re.compile(r"<script>alert|<img src=x|alert\(1\)(>|&gt;)49")  # markup as markup, or a template that was run
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_guessing_passwords_is_slowed_down(shared: LocalConsole) -> None:
     ]
     assert codes == [403] * 10 + [429]
     assert guesser.send("/sign-in", "/sign-in", {"name": "ann", "password": SENTENCE}).status_code == 429
-    with shared.app.reading() as connection:
+    with shared.app.database.reading() as connection:
         stored = connection.execute(users_table.select()).first()
     assert stored is not None
     assert stored.password.startswith("$argon2id$")

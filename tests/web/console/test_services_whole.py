@@ -64,11 +64,11 @@ def make_campaign(page: Page) -> None:
     assert page.input_value("[name=title]") == "Birds of the lake"  # what was typed is still there
     page.fill("[name=epsilon]", "3")
     press(page, "Preview the guarantee")
-    page.wait_for_selector("text=Not made yet")
+    page.wait_for_selector("text=Not created yet")
     assert "sent unchanged 95.2% of the time" in page.inner_text("main")
     assert "are in effect not protected" in page.inner_text("main")
     press(page, "Create this campaign")
-    page.wait_for_selector("text=The campaign was made")
+    page.wait_for_selector("text=The campaign was created")
 
 
 def invite(page: Page, site: str) -> list[str]:
@@ -129,7 +129,7 @@ def test_from_a_new_campaign_to_labels_and_on_into_truth(
     page.reload()
     assert f"{PEOPLE * TASKS} (100% of those possible)" in page.inner_text("main")
     press(page, "Compute an estimate")
-    page.wait_for_selector("text=more answers needed for the aim")
+    page.wait_for_selector("text=more answers needed for the target")
     press(page, "Close this campaign")  # the browser asks for the box first
     assert page.locator("text=Close this campaign").count() == 1
     page.check("[name=sure]")

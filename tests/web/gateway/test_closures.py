@@ -283,7 +283,7 @@ def test_delays_are_drawn_once(url: str, make: Make, time: FakeTime, kind: type[
 
 
 class TellsTheDelay(Intake):
-    """An acknowledgement with the time that was drawn."""
+    """An acknowledgment with the time that was drawn."""
 
     def _submit(self, connection: Connection, jobs: Any) -> Any:
         (answer,) = super()._submit(connection, jobs)
@@ -311,7 +311,7 @@ class TellsTheStatus(Intake):
     [(Intake, False), (TellsTheDelay, True), (TellsTheStatus, True)],
     ids=["as it is", "tells the delay", "tells the status"],
 )
-def test_acknowledgements_differ_in_the_receipt_alone(
+def test_acknowledgments_differ_in_the_receipt_alone(
     sqlite_url: str, make: Make, time: FakeTime, kind: type[Intake], leaks: bool
 ) -> None:
     gateway = make(sqlite_url, with_intake(kind))

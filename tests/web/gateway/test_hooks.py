@@ -92,7 +92,7 @@ def says(raw: bytes) -> Callable[[socket.socket, threading.Event], None]:
 
 
 def drips(connection: socket.socket, done: threading.Event) -> None:
-    """One byte after the other, for ever: no single read waits for long."""
+    """One byte after the other, forever: no single read waits for long."""
     connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
     while not done.wait(0.1):
         connection.sendall(b"y")

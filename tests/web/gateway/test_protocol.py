@@ -227,7 +227,7 @@ def test_replies_come_after_their_parents(url: str, make: Callable[..., Gateway]
 def test_a_reply_to_a_post_that_is_being_released_is_refused_or_appears(
     postgres_url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
-    """It would wait for ever for a parent that is not there any more."""
+    """It would wait forever for a parent that is not there any more."""
     gateway = make(postgres_url)
     parent = submit(gateway, "t", "parent")["receipt"]
     time.advance(1000)

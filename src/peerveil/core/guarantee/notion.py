@@ -16,7 +16,6 @@ SIMULATION_MARK: Final = "simulation, not private"
 NOT_PRIVATE_MARK: Final = "not private"
 """The mark on everything that was made without any noise (``epsilon=None``)."""
 
-
 WORTHLESS: Final = 10
 """Above this epsilon a 50:50 guess may be right 99.995% of the time: the words then say so instead of large numbers."""
 

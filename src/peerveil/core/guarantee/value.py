@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import BadInput
@@ -205,10 +206,7 @@ class Guarantee:
         return _composed((self, other), 2, "added")
 
     def __radd__(self, other: object) -> Guarantee:
-        # sum() starts from 0
-        if other == 0:
-            return self
-        return NotImplemented
+        return self if other == 0 else NotImplemented  # sum() starts from 0
 
     @staticmethod
     def parallel(*guarantees: Guarantee, touched: int | np.integer[Any]) -> Guarantee:
@@ -354,8 +352,12 @@ def _probability(error: Number) -> Fraction:
 def _composed(guarantees: Sequence[Guarantee], touched: int, verb: str) -> Guarantee:
     """The largest epsilons of those that one step can touch, added up; all of them where they come from the same data."""
     first, *others = guarantees
-    for other in others:
-        _same_kind(first, other, verb)
+    for other, name in product(others, ("notion", "unit", "neighbors", "gap_unit")):
+        if getattr(first, name) != getattr(other, name):
+            raise DoesNotCompose(
+                f"guarantees can be {verb} only for one {name}; got {getattr(first, name)!r} and {getattr(other, name)!r}. "
+                "Restate one of them first, for instance with group()"
+            )
     epsilons = [g.exact_epsilon for g in guarantees]
     known = sorted((e for e in epsilons if e is not None), reverse=True)
     return first._with(
@@ -370,13 +372,3 @@ def _all_of(*guarantees: Guarantee) -> str | None:
     """What several guarantees assume together, each assumption once."""
     assumed = dict.fromkeys(g.assumption for g in guarantees if g.assumption is not None)
     return ", and if ".join(assumed) or None
-
-
-def _same_kind(a: Guarantee, b: Guarantee, verb: str) -> None:
-    for name in ("notion", "unit", "neighbors", "gap_unit"):
-        first, second = getattr(a, name), getattr(b, name)
-        if first != second:
-            raise DoesNotCompose(
-                f"guarantees can be {verb} only for one {name}; got {first!r} and {second!r}. "
-                "Restate one of them first, for instance with group()"
-            )

@@ -16,8 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, whole, words
+from peerveil.core.exact import Number, as_array, exp_bounds, log_above, printed, refuse_first, whole, words
 from peerveil.core.guarantee import read_epsilon
 
 _LARGEST_USEFUL: Final = Fraction(64)  # e^64 is beyond what 64 bits can express
@@ -122,7 +123,7 @@ class Response:
         whole(answer, "answer", 0, self.k - 1, want=f"a code from 0 to {self.k - 1}")
         return [self.exact_keep if code == answer else self.exact_other for code in range(self.k)]
 
-    def unbiased(self, counts: ArrayLike) -> NDArray[np.float64]:
+    def unbiased(self, counts: ArrayLike) -> Floats:
         """Unbiased estimates of how many people gave each answer, from how many randomized answers show it.
 
         E[randomized answers of y] = n other + (keep - other) answers of y; this solves for the answers.
@@ -156,10 +157,7 @@ class Response:
             order = np.argsort(table)
             place = np.minimum(np.searchsorted(table, values, sorter=order), self.k - 1)
             codes = np.where(table[order[place]] == values, order[place], -1)
-        wrong = np.flatnonzero(codes.ravel() < 0)
-        if wrong.size:
-            first = int(wrong[0])
-            raise BadInput(f"{argument}[{first}]", got=values.ravel()[first], want=f"one of {_listed(self.labels)}")
+        refuse_first(codes < 0, values, argument, f"one of {_listed(self.labels)}")
         return codes
 
     def decode(self, codes: NDArray[Any]) -> NDArray[Any]:
@@ -194,9 +192,7 @@ def _thresholds(epsilon: Fraction, k: int, bits: int) -> tuple[int, int]:
 def _read_classes(classes: int | Iterable[Any]) -> tuple[int, tuple[Any, ...] | None]:
     want = "a count of at least 2, or a list of at least 2 different classes"
     if isinstance(classes, (int, np.integer)) and not isinstance(classes, bool):
-        if not 2 <= classes <= _MOST_CLASSES:
-            raise BadInput("classes", got=classes, want=want)
-        return int(classes), None
+        return whole(classes, "classes", 2, _MOST_CLASSES, want=want), None
     if isinstance(classes, (str, bytes)):
         raise BadInput("classes", got=classes, want=want)
     try:
@@ -214,9 +210,7 @@ def _as_array(labels: tuple[Any, ...]) -> NDArray[Any]:
     plain = len({type(v) for v in labels}) == 1 and isinstance(labels[0], (bool, int, float, str))
     if plain and not (isinstance(labels[0], str) and any("\0" in v for v in labels)):  # NumPy drops trailing NULs
         return np.array(labels)
-    table = np.empty(len(labels), dtype=object)
-    table[:] = labels
-    return table
+    return np.fromiter(labels, dtype=object)
 
 
 def _codes(values: NDArray[Any], k: int, argument: str) -> NDArray[Any]:
@@ -226,8 +220,5 @@ def _codes(values: NDArray[Any], k: int, argument: str) -> NDArray[Any]:
         raise BadInput(argument, got=Verbatim(f"an array of {values.dtype}"), want=f"whole numbers from 0 to {k - 1}")
     if np.iinfo(values.dtype).max < k - 1:  # the other classes must fit in the answer's own kind of number
         values = values.astype(np.int64)
-    if int(values.min()) < 0 or int(values.max()) >= k:
-        flat = values.ravel()
-        first = int(np.flatnonzero((flat < 0) | (flat >= k))[0])
-        raise BadInput(f"{argument}[{first}]", got=int(flat[first]), want=f"a whole number from 0 to {k - 1}")
+    refuse_first((values < 0) | (values >= k), values, argument, f"a whole number from 0 to {k - 1}")
     return values

@@ -19,8 +19,9 @@ from typing import Any, ClassVar, Final, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number, as_array, at_least, number, safe_sensitivity, whole
+from peerveil.core.exact import Number, as_array, at_least, number, refuse_first, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness.response import Response
 
@@ -73,14 +74,14 @@ class Randomness(ABC):
         """``count`` independent uniform words of 32 or 64 bits."""
 
     @abstractmethod
-    def _laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]: ...
+    def _laplace(self, values: Floats, scale: float) -> Floats: ...
 
     @abstractmethod
-    def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]: ...
+    def _discrete_laplace(self, values: Ints, scale: float) -> Ints: ...
 
     # ---- noise for numbers --------------------------------------------------------------------------------------
 
-    def laplace(self, values: ArrayLike, *, scale: float) -> NDArray[np.float64]:
+    def laplace(self, values: ArrayLike, *, scale: float) -> Floats:
         """Add independent Laplace noise to every number; the shape is kept.
 
         Get the scale from :func:`peerveil.core.randomness.laplace_scale`. If secure, this is OpenDP's sampler,
@@ -93,7 +94,7 @@ class Randomness(ABC):
         noisy = self._laplace(array.ravel(), _scale(scale))
         return noisy.reshape(array.shape)
 
-    def discrete_laplace(self, values: ArrayLike, *, scale: float) -> NDArray[np.int64]:
+    def discrete_laplace(self, values: ArrayLike, *, scale: float) -> Ints:
         """Add independent discrete Laplace noise (mass proportional to exp(-abs(z)/scale)) to whole numbers."""
         array = as_array(values, "values")
         if array.dtype.kind not in "iu":
@@ -137,13 +138,13 @@ class Randomness(ABC):
 
     # ---- uniforms -----------------------------------------------------------------------------------------------
 
-    def uniform(self, size: int | Sequence[int]) -> NDArray[np.float64]:
+    def uniform(self, size: int | Sequence[int]) -> Floats:
         """Uniform numbers in [0, 1), multiples of 2^-53."""
         shape = _shape(size)
         words = self._bits(math.prod(shape), 64)
         return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64).reshape(shape)
 
-    def integers(self, low: int, high: int, size: int | Sequence[int]) -> NDArray[np.int64]:
+    def integers(self, low: int, high: int, size: int | Sequence[int]) -> Ints:
         """Whole numbers from ``low`` up to, but not including, ``high``, exactly uniform (by rejection)."""
         for name, value in (("low", low), ("high", high)):
             whole(value, name, -(2**62), 2**62, want="a whole number up to 2^62")
@@ -161,7 +162,7 @@ class Randomness(ABC):
             filled += accepted.size
         return out.reshape(shape)
 
-    def permutation(self, n: int) -> NDArray[np.int64]:
+    def permutation(self, n: int) -> Ints:
         """A uniformly random order of 0 .. n-1.
 
         Sorting n independent 64-bit keys gives every order equally often, provided that no two keys are equal; if two
@@ -175,9 +176,7 @@ class Randomness(ABC):
             if not (ordered[1:] == ordered[:-1]).any():
                 return order.astype(np.int64)
 
-    def choose(
-        self, probabilities: Sequence[float | Fraction] | NDArray[Any], size: int | Sequence[int] = 1
-    ) -> NDArray[np.int64]:
+    def choose(self, probabilities: Sequence[float | Fraction] | NDArray[Any], size: int | Sequence[int] = 1) -> Ints:
         """Indices drawn with exactly the given probabilities.
 
         The probabilities (floats at their stored value, or fractions) become whole weights a_i over a common
@@ -227,10 +226,7 @@ def _numbers(array: NDArray[Any], argument: str, dtype: Any) -> NDArray[Any]:
     if array.size == 0:
         raise BadInput(argument, got=Verbatim("nothing"), want="at least one number")
     array = array.astype(dtype)
-    wrong = np.flatnonzero(~np.isfinite(array.ravel()))
-    if wrong.size:
-        first = int(wrong[0])
-        raise BadInput(f"{argument}[{first}]", got=float(array.ravel()[first]), want="a finite number")
+    refuse_first(~np.isfinite(array), array, argument, "a finite number")
     return array
 
 
@@ -254,10 +250,10 @@ class SecureRandomness(Randomness):
     def _bits(self, count: int, bits: int) -> NDArray[Any]:
         return np.frombuffer(os.urandom(count * (bits // 8)), dtype=f"<u{bits // 8}")
 
-    def _laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    def _laplace(self, values: Floats, scale: float) -> Floats:
         return np.array(_laplace_measurement("float", scale)(values), dtype=np.float64)
 
-    def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def _discrete_laplace(self, values: Ints, scale: float) -> Ints:
         return np.array(_laplace_measurement("i64", scale)(values), dtype=np.int64)
 
     def __repr__(self) -> str:
@@ -291,10 +287,10 @@ class SimulationRandomness(Randomness):
     def _bits(self, count: int, bits: int) -> NDArray[Any]:
         return np.frombuffer(self.generator.bytes(count * (bits // 8)), dtype=f"<u{bits // 8}")
 
-    def _laplace(self, values: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    def _laplace(self, values: Floats, scale: float) -> Floats:
         return values + self.generator.laplace(scale=scale, size=values.size)
 
-    def _discrete_laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def _discrete_laplace(self, values: Ints, scale: float) -> Ints:
         # the difference of two geometric variables has mass proportional to exp(-abs(z)/scale)
         if scale > _LARGEST_SIMULATED_SCALE:
             raise BadInput("scale", got=scale, want="at most 1e15 in a simulation (NumPy saturates beyond)")

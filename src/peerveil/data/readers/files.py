@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, cast
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput
 from peerveil.data.problems import BadTable, TableSource
 
 HEAD_BYTES = 65_536
@@ -34,16 +34,10 @@ class InputFile:
         if not isinstance(path, str | os.PathLike):
             raise BadInput("path", got=path, want="a file name")
         file = cls(Path(path))
-        try:
-            exists, folder = file.path.exists(), file.path.is_dir()
-        except (OSError, ValueError) as error:  # a NUL in the name, a name that is too long
-            raise file.refusal(Verbatim(str(error)), "an existing file") from error
-        if folder:
-            raise file.refusal(Verbatim("a folder"), "a file")
-        if not exists:
-            raise file.refusal(Verbatim(f"no such file ({file.path})"), "an existing file")
+        if "\0" in str(path):
+            raise file.refusal("a zero byte in the name", "an existing file")
         if not file.head:
-            raise file.refusal(Verbatim("an empty file"), "at least one row")
+            raise file.refusal("an empty file", "at least one row")
         return file
 
     @property
@@ -54,13 +48,12 @@ class InputFile:
     @property
     def suffix(self) -> str:
         """The suffix in lower case, ``.gz`` left out."""
-        suffixes = [suffix.lower() for suffix in self.path.suffixes if suffix.lower() != ".gz"]
-        return suffixes[-1] if suffixes else ""
+        return Path(self.name.lower().removesuffix(".gz")).suffix
 
     @cached_property
     def compressed(self) -> bool:
         """Whether the content is gzip, whatever the name says."""
-        with self._raw() as handle:
+        with self.stream(packed=True) as handle:
             return handle.read(2) == b"\x1f\x8b"
 
     @cached_property
@@ -69,39 +62,35 @@ class InputFile:
         with self.stream() as handle:
             return handle.read(HEAD_BYTES)
 
-    @property
-    def source(self) -> TableSource:
-        """For errors about the file as a whole."""
-        return TableSource(self.name)
-
-    def refusal(self, got: object, want: str, *, line: int | None = None) -> BadTable:
+    def refusal(self, got: str, want: str, **place: Any) -> BadTable:
         """The error that refuses the file."""
-        return self.source.refusal(got, want, line=line)
-
-    def _raw(self) -> IO[bytes]:
-        try:
-            return self.path.open("rb")
-        except OSError as error:
-            raise self.refusal(Verbatim(error.strerror or str(error)), "a file that can be read") from error
+        return TableSource(self.name).refusal(got, want, **place)
 
     @contextmanager
-    def stream(self) -> Iterator[IO[bytes]]:
-        """The decompressed content as a stream; broken gzip is refused while it is read."""
-        with cast("IO[bytes]", gzip.open(self.path, "rb")) if self.compressed else self._raw() as handle:
-            try:
-                yield handle
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise self.refusal(Verbatim(f"broken gzip data ({error})"), "a whole gzip file") from error
+    def stream(self, *, packed: bool = False) -> Iterator[IO[bytes]]:
+        """The content as a stream, decompressed unless it is to stay packed; refused when it cannot be read."""
+        try:
+            with self.path.open("rb") if packed or not self.compressed else gzip.open(self.path) as handle:
+                yield cast("IO[bytes]", handle)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise self.refusal(f"broken gzip data ({error})", "a whole gzip file") from error
+        except FileNotFoundError as error:
+            raise self.refusal(f"no such file ({self.path})", "an existing file") from error
+        except IsADirectoryError as error:
+            raise self.refusal("a folder", "a file") from error
+        except OSError as error:
+            raise self.refusal(error.strerror or str(error), "an existing file that can be read") from error
 
     def data(self) -> bytes:
         """The whole decompressed content."""
         with self.stream() as handle:
             return handle.read()
 
-    def lines(self, size: int) -> Iterator[bytes]:
-        """Blocks of whole lines of about ``size`` bytes each."""
+    def lines(self, size: int, start: int = 0) -> Iterator[bytes]:
+        """Blocks of whole lines of about ``size`` bytes each, from a byte on."""
         rest = b""
         with self.stream() as handle:
+            handle.seek(start)
             while block := handle.read(size):
                 cut = block.rfind(b"\n") + 1
                 if cut:
@@ -112,31 +101,27 @@ class InputFile:
 
     def text(self) -> str:
         """The whole content as UTF-8 text; a byte that is not is named by line."""
-        data = self.data()
-        self.check_text(data)
-        return data.decode("utf-8-sig")
+        return self.decoded(self.data())
 
-    def check_text(self, data: bytes) -> None:
-        """Refuse bytes that are not UTF-8 text."""
+    def decoded(self, data: bytes) -> str:
+        """Bytes as text; refused unless they are UTF-8."""
+        want = "UTF-8 text (save the file again as UTF-8)"
         if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise self.refusal(Verbatim("UTF-16 text"), "UTF-8 text (save the file again as UTF-8)", line=1)
-        zero = data.find(b"\x00")
-        if zero >= 0:
-            line = data.count(b"\n", 0, zero) + 1
-            raise self.refusal(Verbatim("binary data (a zero byte)"), "UTF-8 text", line=line)
+            raise self.refusal("UTF-16 text", want, line=1)
+        if b"\x00" in data:
+            line = data.count(b"\n", 0, data.index(b"\x00")) + 1
+            raise self.refusal("binary data (a zero byte)", "UTF-8 text", line=line)
         try:
-            data.decode("utf-8")
+            return data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            if len(data) == HEAD_BYTES and error.start >= HEAD_BYTES - 4:
-                return  # a character cut in two at the end of the head
-            line = data.count(b"\n", 0, error.start) + 1
-            got = Verbatim(f"the byte 0x{data[error.start]:02x}, which is not UTF-8")
-            raise self.refusal(got, "UTF-8 text (save the file again as UTF-8)", line=line) from error
+            if len(data) == HEAD_BYTES and error.start >= len(error.object) - 4:
+                return data.decode("utf-8-sig", errors="ignore")  # a character cut in two at the end of the head
+            got = f"the byte 0x{error.object[error.start]:02x}, which is not UTF-8"
+            raise self.refusal(got, want, line=error.object.count(b"\n", 0, error.start) + 1) from error
 
     def head_text(self) -> str:
         """The first 64 kB as text."""
-        self.check_text(self.head)
-        return self.head.decode("utf-8-sig", errors="ignore")
+        return self.decoded(self.head)
 
     def json(self) -> Any:
         """The whole content as JSON: one document, or a list of the lines of JSON lines."""
@@ -159,14 +144,12 @@ class InputFile:
         try:
             return json.loads(text)
         except RecursionError:
-            raise self.refusal(Verbatim("JSON nested too deeply"), "JSON of an ordinary depth", line=line) from None
+            raise self.refusal("JSON nested too deeply", "JSON of an ordinary depth", line=line) from None
         except json.JSONDecodeError as error:
-            got = Verbatim(f"broken JSON ({error.msg} at character {error.colno})")
+            got = f"broken JSON ({error.msg} at character {error.colno})"
             raise self.refusal(got, "whole, valid JSON", line=line or error.lineno) from error
         except ValueError as error:
-            raise self.refusal(
-                Verbatim(f"JSON that cannot be read ({error})"), "whole, valid JSON", line=line
-            ) from error
+            raise self.refusal(f"JSON that cannot be read ({error})", "whole, valid JSON", line=line) from error
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

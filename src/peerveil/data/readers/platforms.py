@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
 
-from peerveil.core.errors import Verbatim
-from peerveil.data.check import RawTable
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile, csv_rows
-from peerveil.data.schema import listed, plain_name, refuse_absent
+from peerveil.data.readers.tabular import mixed_series
+from peerveil.data.schema import RawTable, ReadOptions, listed, plain_name, refuse_absent
 
 Content = dict[str, Any]
 Field = str | tuple[str, Callable[[Content], object]]
 """What a platform calls a column, and how to get it from a record if not by that name."""
 _LEADING = re.compile(r"^\s*([-+−]?\d+(?:\.\d+)?)\s*(?:$|[.:)–—-](?!\d)|\()")
-
-
-@dataclass(frozen=True)
-class ReadOptions:
-    """Which columns of a file to take: other names for ours, and the further ones to keep (None: by default)."""
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    further: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -37,6 +28,10 @@ class ExportRecord:
     line: int | None
     content: Content
 
+    def value(self, field: Field) -> object:
+        """What the record has in a field."""
+        return self.content.get(field) if isinstance(field, str) else field[1](self.content)
+
 
 def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
     """Every row that is not blank, its cells by column; a row of another length is refused."""
@@ -46,50 +41,33 @@ def csv_records(file: InputFile, separator: str = ",") -> list[ExportRecord]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != len(header):
-            got = Verbatim(f"{len(cells)} cells in row {row}")
-            raise file.refusal(got, f"{len(header)}, as in the header", line=line)
+            raise file.refusal(f"{len(cells)} cells in row {row}", f"{len(header)}, as in the header", line=line)
         records.append(ExportRecord(row, line, dict(zip(header, cells, strict=True))))
     if not records:
-        raise file.refusal(Verbatim("a header and no rows"), "at least one row")
+        raise file.refusal("a header and no rows", "at least one row")
     return records
 
 
 def record_table(
-    file: InputFile,
+    file: str,
     records: Sequence[ExportRecord],
     fields: Mapping[str, Field],
     further: Sequence[Field] = (),
     notes: tuple[str, ...] = (),
 ) -> RawTable:
     """A table with one row per record: our columns from the platform's fields, and the further ones that any record has."""
-    ours = {column: entry if isinstance(entry, tuple) else (entry, None) for column, entry in fields.items()}
-    others = [entry if isinstance(entry, tuple) else (entry, None) for entry in further]
-    columns = {theirs: _column(records, theirs, get) for theirs, get in others}
-    return RawTable(
-        {column: _column(records, theirs, get) for column, (theirs, get) in ours.items()},
-        TableSource(
-            file.name,
-            lambda position: (records[position].row, records[position].line),
-            names=tuple((column, theirs) for column, (theirs, _) in ours.items()),
-        ),
-        {name: values for name, values in columns.items() if values.null_count() < len(values)},
-        notes,
-    )
+    if not records:
+        raise TableSource(file).refusal(" ".join(["no rows", *(f"({note})" for note in notes)]), "at least one row")
 
+    def column(field: Field) -> pl.Series:
+        return mixed_series("", [record.value(field) for record in records])
 
-def _column(records: Sequence[ExportRecord], name: str, get: Callable[[Content], object] | None) -> pl.Series:
-    """Whole numbers if all values are, text otherwise; gaps kept."""
-    values = [record.content.get(name) if get is None else get(record.content) for record in records]
-    if all(value is None or type(value) is int for value in values):
-        try:
-            return pl.Series(values, dtype=pl.Int64)
-        except (OverflowError, TypeError, pl.exceptions.PolarsError):
-            pass
-    return _as_text(values)
-
-
-def _as_text(values: Sequence[object]) -> pl.Series:
-    return pl.Series([None if value in (None, "") else str(value) for value in values], dtype=pl.String)
+    names = {name: field if isinstance(field, str) else field[0] for name, field in fields.items()}
+    columns = {name: column(field) for name, field in fields.items()}
+    others = {field if isinstance(field, str) else field[0]: column(field) for field in further}
+    known = {name: values for name, values in others.items() if values.null_count() < len(values)}
+    source = TableSource(file, lambda: [(record.row, record.line) for record in records], names=names)
+    return RawTable(columns, source, known, notes)
 
 
 def counted_note(count: int, note: str) -> tuple[str, ...]:
@@ -109,9 +87,7 @@ def leading_number(value: object) -> float | None:
     return float(match[1].replace("−", "-")) if match else None
 
 
-def review_table(
-    raw: RawTable, forms: Sequence[Mapping[str, object]], options: ReadOptions, usual: Sequence[str]
-) -> RawTable:
+def review_table(raw: RawTable, forms: Sequence[Content], options: ReadOptions, usual: Sequence[str]) -> RawTable:
     """Reviews from the forms that reviewers filled in, one per row of the other columns.
 
     The score is the field that ``columns={"score": ...}`` names, else the first of the ``usual`` ones. Without named
@@ -127,19 +103,14 @@ def review_table(
         scores = [name for name in fields if name != score and _holds_scores(answers[name])]
         gaps = {name: sum(value in (None, "") for value in answers[name]) for name in scores}
         names = tuple(name for name in scores if not gaps[name])
-        notes += tuple(
-            f"left out the criterion {name!r}: empty in {count} of {len(forms)} reviews"
-            for name, count in gaps.items()
-            if count
-        )
-    source = replace(raw.source, names=(*raw.source.names, ("score", score)))
+        partial = [f"{name!r}: empty in {count} of {len(forms)} reviews" for name, count in gaps.items() if count]
+        notes += tuple(f"left out the criterion {criterion}" for criterion in partial)
+    source = replace(raw.source, names={**raw.source.names, "score": score})
     criteria = {name: _numbers(answers[name]) for name in names}
     return RawTable({**raw.columns, "score": _numbers(answers[score])}, source, criteria, notes)
 
 
-def _score_field(
-    source: TableSource, answers: Mapping[str, Sequence[object]], options: ReadOptions, usual: Sequence[str]
-) -> str:
+def _score_field(source: TableSource, answers: Content, options: ReadOptions, usual: Sequence[str]) -> str:
     fields = list(answers)
     if "score" in options.columns:
         refuse_absent(source, [options.columns["score"]], fields, "field")
@@ -147,11 +118,9 @@ def _score_field(
     plain = {plain_name(name): name for name in reversed(fields)}
     score = next((plain[plain_name(name)] for name in usual if plain_name(name) in plain), None)
     if score is None:
-        raise source.refusal(
-            Verbatim("no overall score"),
-            f"a field such as {', '.join(usual[:3])} among {listed(fields)}: to say which one it is",
-            suggestion={"score": next((name for name in fields if _holds_scores(answers[name])), "...")},
-        )
+        likely = next((name for name in fields if _holds_scores(answers[name])), "...")
+        want = f"a field such as {', '.join(usual[:3])} among {listed(fields)}: to say which one it is"
+        raise source.refusal("no overall score", want, suggestion={"score": likely})
     return score
 
 
@@ -161,8 +130,5 @@ def _holds_scores(answers: Sequence[object]) -> bool:
 
 
 def _numbers(answers: Sequence[object]) -> pl.Series:
-    """Answers by their leading numbers; any that has none stays text, for the checker to refuse."""
-    numbers = [leading_number(value) for value in answers]
-    if all(number is not None or value is None for number, value in zip(numbers, answers, strict=True)):
-        return pl.Series(numbers, dtype=pl.Float64)
-    return _as_text([value if number is None else number for number, value in zip(numbers, answers, strict=True)])
+    """Answers by their leading numbers; any that has none stays as it is, for the checker to refuse."""
+    return mixed_series("", [value if (number := leading_number(value)) is None else number for value in answers])

@@ -10,19 +10,22 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.orders import Counts, Ranks, RankSet, rank_type, tied_rows
+from peerveil.core.arrays import Ints
+from peerveil.core.errors import BadInput, Verbatim, show
+from peerveil.data.orders import Ranks, RankSet, rank_type, tied_rows
 from peerveil.data.problems import MOST_REPORTED, BadTable, Problem
 
 if TYPE_CHECKING:
     from peerveil.data.readers.files import InputFile
 
 KINDS = {"soc": "complete orders without ties", "soi": "orders without ties", "toc": "complete orders", "toi": "orders"}
+_ALTERNATIVES, _ORDERS, _VOTERS = "NUMBER ALTERNATIVES", "NUMBER UNIQUE ORDERS", "NUMBER VOTERS"
 _BLOCK_BYTES = 4_000_000
 _ENTRY = r"(?:[0-9]{1,15}|\{[0-9]{1,15}(?:,[0-9]{1,15})*\})"
 _LINE = rf"^[0-9]{{1,15}}:{_ENTRY}(?:,{_ENTRY})*$"
@@ -37,8 +40,7 @@ class Header:
 
     kind: str
     items: tuple[str, ...]
-    orders: int | None
-    voters: int | None
+    numbers: dict[str, int]
     lines: int
     size: int
 
@@ -48,7 +50,7 @@ def read_preflib(file: InputFile) -> RankSet:
     header = read_header(file)
     blocks = list(_blocks(file, header))
     if not blocks:
-        raise file.refusal(Verbatim("a header and no orders"), "at least one order")
+        raise file.refusal("a header and no orders", "at least one order")
     ranks, counts = zip(*blocks, strict=True)
     return RankSet(np.concatenate(ranks), np.concatenate(counts), header.items)
 
@@ -66,7 +68,7 @@ def read_header(file: InputFile) -> Header:
     values: dict[str, str] = {}
     lines = size = 0
     every = (line for block in file.lines(_BLOCK_BYTES) for line in block.splitlines(keepends=True))
-    for line in itertools.takewhile(_is_header, every):
+    for line in itertools.takewhile(lambda line: line.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"", b"#"), every):
         lines, size = lines + 1, size + len(line)
         try:
             text = line.decode("utf-8-sig")
@@ -76,54 +78,41 @@ def read_header(file: InputFile) -> Header:
         values[key.strip().upper()] = value.strip()
     kind = values.get("DATA TYPE", file.suffix.lstrip(".")).lower()
     if kind not in KINDS:
-        raise file.refusal(kind or file.name, f"a data type among {', '.join(KINDS)}")
-    number, orders, voters = (
-        _whole(file, values, key) for key in ("NUMBER ALTERNATIVES", "NUMBER UNIQUE ORDERS", "NUMBER VOTERS")
-    )
+        raise file.refusal(show(kind or file.name), f"a data type among {', '.join(KINDS)}")
+    numbers: dict[str, int] = {}
+    for key in {_ALTERNATIVES, _ORDERS, _VOTERS} & values.keys():
+        if not _WHOLE.fullmatch(values[key]):
+            raise file.refusal(show(values[key]), f"a whole number after '# {key}:'")
+        numbers[key] = int(values[key])
+    number = numbers.get(_ALTERNATIVES)
     if number is None:
         want = "'# NUMBER ALTERNATIVES: ...' in the header (files of the old layout: download them again)"
-        raise file.refusal(Verbatim("no number of alternatives"), want, line=1)
+        raise file.refusal("no number of alternatives", want, line=1)
     if not 1 <= number <= 10_000_000:
-        raise file.refusal(number, "a number of alternatives of at least 1")
-    numbers = tuple(str(position) for position in range(1, number + 1))
-    names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in numbers)
+        raise file.refusal(f"{number}", "a number of alternatives of at least 1")
+    positions = tuple(map(str, range(1, number + 1)))
+    names = tuple(values.get(f"ALTERNATIVE NAME {position}", "") for position in positions)
     usable = len(set(names)) == number and all(names) and "count" not in names
-    return Header(kind, names if usable else numbers, orders, voters, lines, size)
+    return Header(kind, names if usable else positions, numbers, lines, size)
 
 
-def _is_header(line: bytes) -> bool:
-    return not line.strip() or line.lstrip(b"\xef\xbb\xbf \t").startswith(b"#")
-
-
-def _whole(file: InputFile, values: dict[str, str], key: str) -> int | None:
-    if key in values and not _WHOLE.fullmatch(values[key]):
-        raise file.refusal(values[key], f"a whole number after '# {key}:'")
-    return int(values[key]) if key in values else None
-
-
-def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Counts]]:
+def _blocks(file: InputFile, header: Header) -> Iterator[tuple[Ranks, Ints]]:
     """Ranks and counts, block by block; checks the header's totals at the end."""
-    line, orders, voters, skip = header.lines, 0, 0, header.size
-    for block in file.lines(max(_BLOCK_BYTES, 4 * len(header.items))):
-        if skip >= len(block):
-            skip -= len(block)
-            continue
-        body = block[skip:]
-        skip = 0
+    line, totals = header.lines, {_ORDERS: 0, _VOTERS: 0}
+    for body in file.lines(max(_BLOCK_BYTES, 4 * len(header.items)), header.size):
         ranks, counts = _parse(file, body, header, line)
         line += body.count(b"\n") + (not body.endswith(b"\n"))
-        orders, voters = orders + len(ranks), voters + int(counts.sum())
+        totals[_ORDERS] += len(ranks)
+        totals[_VOTERS] += int(counts.sum())
         if len(ranks):
             yield ranks, counts
-    for stated, number, key in (
-        (header.orders, orders, "NUMBER UNIQUE ORDERS"),
-        (header.voters, voters, "NUMBER VOTERS"),
-    ):
-        if stated not in (None, number):
-            raise file.refusal(Verbatim(f"{number:,} in the file"), f"{stated:,}, as '# {key}' says (cut short?)")
+    for key, number in totals.items():
+        if header.numbers.get(key, number) != number:
+            want = f"{header.numbers[key]:,}, as '# {key}' says (cut short?)"
+            raise file.refusal(f"{number:,} in the file", want)
 
 
-def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Counts]:
+def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[Ranks, Ints]:
     """The orders in a block of lines, all at once; ``before`` is how many lines come before it."""
     text = body.translate(None, b" \t\r").decode("utf-8", errors="replace")
     lines = pl.Series([text]).str.split("\n").explode()
@@ -163,10 +152,10 @@ def _parse(file: InputFile, body: bytes, header: Header, before: int) -> tuple[R
     return ranks, counts
 
 
-def _numbers(data: np.ndarray[Any, np.dtype[np.uint8]], marks: Counts) -> Counts:
+def _numbers(data: np.ndarray[Any, np.dtype[np.uint8]], marks: Ints) -> Ints:
     """The numbers that end just before each mark."""
     lengths = np.diff(marks, prepend=-1) - 1
-    values: Counts = (data[marks - 1] - _ZERO).astype(np.int64)
+    values: Ints = (data[marks - 1] - _ZERO).astype(np.int64)
     for place in range(1, int(lengths.max(initial=0))):
         has = np.flatnonzero(lengths > place)
         values[has] += (data[marks[has] - 1 - place] - _ZERO).astype(np.int64) * 10**place
@@ -213,11 +202,8 @@ def preflib_text(content: RankSet, name: str, kind: str) -> str:
         *(f"# ALTERNATIVE NAME {position}: {item}" for position, item in enumerate(content.items, start=1)),
     ]
     for row, count in zip(content.ranks, content.counts.tolist(), strict=True):
-        places: dict[int, list[str]] = {}
-        for position, rank in enumerate(row.tolist(), start=1):
-            if rank >= 0:
-                places.setdefault(rank, []).append(str(position))
-        groups = [places[rank] for rank in sorted(places)]
+        ranked = sorted((rank, position) for position, rank in enumerate(row.tolist(), start=1) if rank >= 0)
+        groups = [[str(position) for _, position in tied] for _, tied in itertools.groupby(ranked, key=itemgetter(0))]
         shown = [group[0] if len(group) == 1 else "{" + ",".join(group) + "}" for group in groups]
         lines.append(f"{count}: {','.join(shown)}")
     return "\n".join(lines) + "\n"

@@ -16,10 +16,10 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.check import RawTable, as_series, check_columns
-from peerveil.data.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type, without_gaps
+from peerveil.data.check import as_series, check_columns
+from peerveil.data.orders import RankSet, checked_counts, checked_items, checked_ranks, rank_type
 from peerveil.data.problems import ProblemLog, TableSource
-from peerveil.data.schema import RANKINGS, Column, TableSchema, refuse_absent
+from peerveil.data.schema import RANKINGS, Column, RawTable, TableSchema, refuse_absent
 
 _LAYOUTS: Final = """one of three layouts (columns voter and count may be left out):
   one column per place, with items:   voter,rank1,rank2,rank3
@@ -34,16 +34,8 @@ _PEOPLE: Final = (
 )  # fmt: skip
 _ORDINALS: Final = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _NOUN: Final = "(?:rank|choice|place|position|preference|pref)"
-_NUMBERED: Final = re.compile(rf"{_NOUN}[ _#.-]*(\d+)|(\d+)(?:st|nd|rd|th)(?:[ _-]*{_NOUN})?")
-_WORDED: Final = re.compile(rf"({'|'.join(_ORDINALS)})(?:[ _-]*{_NOUN})?")
-
-
-def check_layout(layout: str | None) -> str | None:
-    """The argument ``layout``."""
-    if layout not in (None, "orders", "places"):
-        want = "'orders' (cells hold items, a column is a place), 'places' (cells hold places), or nothing"
-        raise BadInput("layout", got=layout, want=want)
-    return layout
+_ORDINAL: Final = rf"(?:(\d{{1,5}})(?:st|nd|rd|th)|({'|'.join(_ORDINALS)}))"
+_PLACE: Final = re.compile(rf"{_NOUN}[ _#.-]*(\d{{1,5}})|{_ORDINAL}(?:[ _-]*{_NOUN})?")
 
 
 def people_columns(names: Sequence[str]) -> list[str]:
@@ -78,36 +70,37 @@ def place_columns(names: Sequence[str]) -> list[str] | None:
 
 
 def _place(name: str) -> int | None:
-    numbered, worded = _NUMBERED.fullmatch(name), _WORDED.fullmatch(name)
-    if numbered:
-        digits = numbered[1] or numbered[2]
-        return int(digits) if len(digits) < 6 else None
-    return _ORDINALS.index(worded[1]) + 1 if worded else None
+    match = _PLACE.fullmatch(name)
+    if match is None:
+        return None
+    return _ORDINALS.index(match[3]) + 1 if match[3] else int(match[1] or match[2])
 
 
 def ranks_of_table(raw: RawTable, items: Sequence[str] | None, layout: str | None) -> tuple[RankSet, tuple[str, ...]]:
     """The rankings in a table of any layout, and notes on what was left out."""
+    if layout not in (None, "orders", "places"):
+        want = "'orders' (cells hold items, a column is a place), 'places' (cells hold places), or nothing"
+        raise BadInput("layout", got=layout, want=want)
     source = raw.source
     if set(RANKINGS.required) <= raw.columns.keys():
         return _from_long(raw, items), ()
     people = people_columns([*raw.order, ""])
     if people and {"item", "rank"} <= raw.columns.keys():  # long, with people for rankings
-        named = replace(source, names=(*source.names, ("ranking", people[-1])))
+        named = replace(source, names={**source.names, "ranking": people[-1]})
         long = RawTable({"ranking": raw.further[people[-1]], **raw.columns}, named)
         return _from_long(long, items), (f"took the column {people[-1]!r} for the rankings",)
     # a wide table may call an item "rank" or "item": put such columns back, in the order of the file
-    named_back = {source.column(name): values for name, values in raw.columns.items() if name != "count"}
+    named_back = {source.names.get(name, name): values for name, values in raw.columns.items() if name != "count"}
     everything = {**named_back, **raw.further}
-    columns = {name: as_series(name, everything[name]) for name in raw.order if name in everything}
-    are_columns = items is not None and layout != "orders" and set(items) <= columns.keys()
-    people = [] if are_columns else people_columns(list(columns))
+    names = [name for name in raw.order if name in everything]
+    are_columns = items is not None and layout != "orders" and set(items).issubset(names)
+    people = [] if are_columns else people_columns(names)
     notes = (f"left out {', '.join(people)}: by its name no item",) if people else ()
-    for name in people:
-        del columns[name]
+    columns = {name: as_series(name, everything[name]) for name in names if name not in people}
     ordered = None if are_columns else _holds_orders(columns, source, layout)
     count = raw.columns.get("count")
     if columns and not len(next(iter(columns.values()))):
-        raise source.refusal(Verbatim("no rows"), "at least one ranking")
+        raise source.refusal("no rows", "at least one ranking")
     if ordered is None:
         return _from_places(columns, count, source, items), notes
     return _from_orders({name: columns[name] for name in ordered}, count, source, items), notes
@@ -121,18 +114,18 @@ def _holds_orders(columns: Mapping[str, pl.Series], source: TableSource, layout:
     if ordered is None:
         for name, values in columns.items():
             if _share_of_words(values) == 1.0:
-                raise source.refusal(Verbatim(f"words in column {name}, such as {_example(values)!r}"), _LAYOUTS)
+                raise source.refusal(f"words in column {name}, such as {_example(values)!r}", _LAYOUTS)
         return None
     # a thousand rows will do
     if _share_of_words(pl.concat([_as_text(values.head(1000)).rename("cell") for values in columns.values()])) < 0.5:
         first, cell = ordered[0], _example(columns[ordered[0]])
         if not cell:
-            raise source.refusal(Verbatim(f"no cell with an item in the column {first}"), "an item in every row")
+            raise source.refusal(f"no cell with an item in the column {first}", "an item in every row")
         want = (
             f"to know what they are: if {cell} is the item that somebody put first, say layout='orders' "
             f"(--layout orders); if {first} is an item and {cell} its place, say layout='places' (--layout places)"
         )
-        raise source.refusal(Verbatim(f"numbers in the columns {first}, {ordered[1]}, ..."), want)
+        raise source.refusal(f"numbers in the columns {first}, {ordered[1]}, ...", want)
     return ordered
 
 
@@ -163,17 +156,12 @@ def _from_orders(
 ) -> RankSet:
     """Ranks from columns of items, the best place first; empty cells are left out."""
     texts = {name: _as_text(values) for name, values in columns.items()}
-    names = tuple(items or _sorted(pl.concat([values.rename("item") for values in texts.values()])))
-    checked_items(names)
+    names = checked_items(items or _sorted(pl.concat([values.rename("item") for values in texts.values()])))
     rows = len(next(iter(texts.values())))
     log = ProblemLog(source)
-    counts = checked_counts(count, rows, log)
-    log.raise_any()
     ranks = np.full((rows, len(names)), -1, dtype=rank_type(max(len(names), len(columns))))
     for place, (name, values) in enumerate(texts.items()):
-        codes = values.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.Int64)
-        unknown = (codes.is_null() & values.is_not_null()).arg_true().to_list()
-        log.add(name, unknown, got=values.__getitem__, want=f"one of the {len(names)} items given")
+        codes = _codes(name, values, names, log)
         ranked, code = codes.is_not_null().arg_true().to_numpy(), codes.drop_nulls().to_numpy()
         again = ranked[ranks[ranked, code] >= 0].tolist()
         want = "every item once in a row, and this one stands there before"
@@ -182,7 +170,15 @@ def _from_orders(
     empty = np.flatnonzero((ranks < 0).all(axis=1)).tolist()
     log.add(next(iter(columns)), empty, got=lambda _: Verbatim("no item in the row"), want="at least one")
     log.raise_any()
-    return RankSet(without_gaps(ranks), counts, names)
+    return RankSet.checked(ranks, count, names, log)
+
+
+def _codes(column: str, values: pl.Series, names: Sequence[str], log: ProblemLog) -> pl.Series:
+    """Items as positions among the names; another item is noted."""
+    codes = values.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.Int64)
+    unknown = (codes.is_null() & values.is_not_null()).arg_true().to_list()
+    log.add(column, unknown, got=values.__getitem__, want=f"one of the {len(names)} items given")
+    return codes
 
 
 def _sorted(items: pl.Series) -> list[str]:
@@ -200,31 +196,26 @@ def _from_places(
     names = tuple(columns if items is None else items)
     refuse_absent(source, names, list(columns))
     if not names:
-        raise source.refusal(Verbatim("no columns of items or places"), _LAYOUTS)
+        raise source.refusal("no columns of items or places", _LAYOUTS)
     checked_items(names)
     want = "a rank: a whole number from 0 or 1, or nothing"
     schema = TableSchema("Rankings", tuple(Column(name, "rank", want, gaps=True) for name in names))
     places, log = check_columns(schema, RawTable(dict(columns), source))
-    counts = checked_counts(count, len(places[names[0]]), log)
     log.raise_any()
     smallest = min((cast("int", places[name].min()) for name in names if places[name].count()), default=0)
     # of a choice of items the best may be on any place; ranks are closed up anyway
     base = smallest if items is not None and smallest > 0 else int(smallest == 1)
     matrix = np.column_stack([places[name].fill_null(base - 1).to_numpy() for name in names]) - base
     ranks = checked_ranks(matrix, names, log, base=base, places=len(columns))
-    log.raise_any()
-    return RankSet(ranks, counts, names)
+    return RankSet.checked(ranks, count, names, log)
 
 
 def _from_long(raw: RawTable, items: Sequence[str] | None) -> RankSet:
     checked, log = check_columns(RANKINGS, replace(raw, further={}))
     log.raise_any()
     ranking, item, rank = checked["ranking"], checked["item"].cast(pl.String), checked["rank"]
-    names = tuple(items or _sorted(item))
-    checked_items(names)
-    column = item.replace_strict(list(names), range(len(names)), default=None, return_dtype=pl.Int64)
-    unknown = column.is_null().arg_true().to_list()
-    log.add("item", unknown, got=item.__getitem__, want=f"one of the {len(names)} items given")
+    names = checked_items(items or _sorted(item))
+    column = _codes("item", item, names, log)
     base = 1 if rank.min() == 1 else 0
     outside = (~rank.is_between(base, len(names) - 1 + base)).arg_true().to_list()
     log.add("rank", outside, got=rank.__getitem__, want=f"a rank from {base} to {len(names) - 1 + base}")
@@ -237,5 +228,4 @@ def _from_long(raw: RawTable, items: Sequence[str] | None) -> RankSet:
     counts[rows] = repeated
     differing = np.flatnonzero(counts[rows] != repeated).tolist()
     log.add("count", differing, got=lambda row: int(repeated[row]), want="one count per ranking")
-    log.raise_any()
-    return RankSet(without_gaps(ranks), counts, names)
+    return RankSet.checked(ranks, counts, names, log)

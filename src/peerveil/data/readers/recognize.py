@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Final, NamedTuple
 
-from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.readers import csv_exports, json_exports
+from peerveil.core.errors import BadInput
+from peerveil.data.readers.easychair import EASYCHAIR, easychair_events, easychair_reviews
 from peerveil.data.readers.files import InputFile, first_records
+from peerveil.data.readers.hotcrp import HOTCRP_LONG, HOTCRP_WEB, hotcrp_events, hotcrp_reviews, is_hotcrp_web
+from peerveil.data.readers.mediawiki import mediawiki_events
+from peerveil.data.readers.openreview import openreview_events, openreview_reviews
 from peerveil.data.readers.rank_tables import people_columns, place_columns
-from peerveil.data.readers.tabular import TABULAR, column_names, separator_of
-from peerveil.data.schema import SCHEMAS, plain_name, suggest_columns
-
-if TYPE_CHECKING:
-    from peerveil.data.check import RawTable
-    from peerveil.data.problems import BadTable
-    from peerveil.data.readers.platforms import ReadOptions
+from peerveil.data.readers.tabular import TABULAR, column_names, first_object, separator_of
+from peerveil.data.schema import SCHEMAS, RawTable, ReadOptions, plain_name, suggest_columns
 
 EVERY: Final = tuple(SCHEMAS)
+READERS: Final[dict[str, dict[str, Callable[[InputFile, ReadOptions], RawTable]]]] = {
+    "openreview": {"Reviews": openreview_reviews, "Events": openreview_events},
+    "hotcrp": {"Reviews": hotcrp_reviews, "Events": hotcrp_events},
+    "easychair": {"Reviews": easychair_reviews, "Events": easychair_events},
+    "mediawiki": {"Events": mediawiki_events},
+}
 PREFLIB_SUFFIXES: Final = (".soc", ".soi", ".toc", ".toi")
 
 
 class Format(NamedTuple):
-    """A format in words, the tables that it can be read as, and, of a platform's export, the reader for each of them."""
+    """A format in words, and the tables that it can be read as."""
 
     words: str
     kinds: tuple[str, ...] = EVERY
-    readers: Mapping[str, Callable[[InputFile, ReadOptions], RawTable]] = {}
-
-
-def _export(words: str, **readers: Callable[[InputFile, ReadOptions], RawTable]) -> Format:
-    return Format(words, tuple(readers), readers)
 
 
 FORMATS: Final = {
@@ -41,22 +40,13 @@ FORMATS: Final = {
     "tsv": Format("tab-separated text with a header"),
     "jsonl": Format("JSON lines, one object per line"),
     "parquet": Format("Parquet"),
-    "openreview": _export(
-        "OpenReview notes (API 1 or 2) as JSON or JSON lines",
-        Reviews=json_exports.openreview_reviews,
-        Events=json_exports.openreview_events,
-    ),
-    "hotcrp": _export(
-        "HotCRP's review CSV, or batch/reviewcsv.php -c -x",
-        Reviews=csv_exports.hotcrp_reviews,
-        Events=csv_exports.hotcrp_events,
-    ),
-    "easychair": _export(
-        "EasyChair's review.csv", Reviews=csv_exports.easychair_reviews, Events=csv_exports.easychair_events
-    ),
+    "openreview": Format("OpenReview notes (API 1 or 2) as JSON or JSON lines", tuple(READERS["openreview"])),
+    "hotcrp": Format("HotCRP's review CSV, or batch/reviewcsv.php -c -x", tuple(READERS["hotcrp"])),
+    "easychair": Format("EasyChair's review.csv", tuple(READERS["easychair"])),
     "preflib": Format("PrefLib .soc .soi .toc .toi", ("Rankings",)),
-    "mediawiki": _export("MediaWiki recent changes as JSON", Events=json_exports.mediawiki_events),
+    "mediawiki": Format("MediaWiki recent changes as JSON", tuple(READERS["mediawiki"])),
 }
+_ACCEPTED: Final = "one of the formats " + "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
 
 
 class Recognized(NamedTuple):
@@ -82,13 +72,13 @@ def recognize_file(file: InputFile) -> Recognized:
     if head[:4] == b"PAR1" or file.suffix == ".parquet":
         return _table(file, "parquet", "it begins with PAR1" if head[:4] == b"PAR1" else "its suffix")
     if head[:4] == b"PK\x03\x04":
-        got = Verbatim("a zip archive, such as an Excel workbook")
-        raise file.refusal(got, "a table: in your spreadsheet program, choose Save as, CSV")
+        want = "a table: in your spreadsheet program, choose Save as, CSV"
+        raise file.refusal("a zip archive, such as an Excel workbook", want)
     if file.suffix in PREFLIB_SUFFIXES:
         return _platform("preflib", f"its suffix is {file.suffix}")
     start = file.head_text().lstrip()
     if not start:
-        raise file.refusal(Verbatim("only blank lines"), "at least one row")
+        raise file.refusal("only blank lines", "at least one row")
     if re.match(r"#\s*(FILE NAME|TITLE|DATA TYPE|NUMBER ALTERNATIVES)\s*:", start):
         return _platform("preflib", "it begins with PrefLib's '# KEY: value' lines")
     return _json(file, start) if start[0] in "{[" else _text(file)
@@ -105,18 +95,9 @@ def _json(file: InputFile, start: str) -> Recognized:
     if "forum" in keys and keys & {"content", "signatures", "invitation", "invitations"}:
         version = "API 2" if "invitations" in keys else "API 1"
         return _platform("openreview", f"it has the keys of OpenReview notes, {version}")
-    if start[0] == "{" and (file.suffix in (".jsonl", ".ndjson") or _first_object(start) is not None):
+    if start[0] == "{" and (file.suffix in (".jsonl", ".ndjson") or first_object(file) is not None):
         return _table(file, "jsonl", "every line is a JSON object")
-    raise _unknown(file, "JSON that is neither notes, recent changes nor one object per line")
-
-
-def _first_object(start: str) -> dict[str, object] | None:
-    """The JSON object on the first line; None if there is none, which is for the reader to name."""
-    try:
-        value = json.loads(start.split("\n", 1)[0])
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    raise file.refusal("JSON that is neither notes, recent changes nor one object per line", _ACCEPTED)
 
 
 def _text(file: InputFile) -> Recognized:
@@ -124,27 +105,21 @@ def _text(file: InputFile) -> Recognized:
     separator = separator_of(file, format_)
     records = first_records(file.head_text(), separator, 1)
     names = records[0][1] if records else []
-    if {name.strip().lower() for name in names} >= csv_exports.EASYCHAIR:
+    if {name.strip().lower() for name in names}.issuperset(EASYCHAIR):
         return _platform("easychair", "it has the columns submission # and member #")
-    if set(names) >= csv_exports.HOTCRP_LONG:
+    if set(names).issuperset(HOTCRP_LONG):
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
-    if set(names) >= csv_exports.HOTCRP_WEB and csv_exports.is_hotcrp_web(names):
+    if set(names) >= HOTCRP_WEB and is_hotcrp_web(names):
         return Recognized("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")
     if len(names) > 1:
         return _table(file, "tsv" if separator == "\t" else "csv", "its first line looks like a header")
-    raise _unknown(file, "text that is not a table")
-
-
-def _names(file: InputFile, format_: str) -> list[str]:
-    if format_ == "jsonl":
-        return list(_first_object(file.head_text().lstrip()) or ())
-    return column_names(file, format_)
+    raise file.refusal("text that is not a table", _ACCEPTED)
 
 
 def _table(file: InputFile, format_: str, why: str) -> Recognized:
-    ordered = _names(file, format_)
+    ordered = column_names(file, format_)
     names = {plain_name(name) for name in ordered}
     fitting = tuple(kind for kind, schema in SCHEMAS.items() if names.issuperset(schema.required))
     if not fitting:
@@ -162,21 +137,15 @@ def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
     format_ = recognize_file(file).format
     if format_ not in TABULAR:
         return None
-    names = _names(file, format_)
-    best: tuple[float, str, dict[str, str]] | None = None
+    names = column_names(file, format_)
+    guesses: list[tuple[float, str, dict[str, str]]] = []
     for kind, schema in SCHEMAS.items():
         guess = suggest_columns(schema, names, {})
         required = sum(ours in guess for ours in schema.required)
         exact = sum(plain_name(theirs) == ours for ours, theirs in guess.items())
-        likeness = required / len(schema.required) + exact / 10
-        if required >= 2 and (best is None or likeness > best[0]):
-            best = likeness, kind, guess
-    return None if best is None else best[1:]
-
-
-def _unknown(file: InputFile, got: str) -> BadTable:
-    accepted = "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
-    return file.refusal(Verbatim(got), f"one of the formats {accepted}")
+        if required >= 2:
+            guesses.append((required / len(schema.required) + exact / 10, kind, guess))
+    return max(guesses, key=itemgetter(0))[1:] if guesses else None
 
 
 def chosen_format(file: InputFile, format_: str | None, kind: str) -> str:
@@ -185,8 +154,8 @@ def chosen_format(file: InputFile, format_: str | None, kind: str) -> str:
     if format_ is None:
         recognized = recognize_file(file)
         if recognized.format not in able:
-            got = Verbatim(f"{recognized.format} ({recognized.why})")
-            raise file.refusal(got, f"a file that holds {kind}: {', '.join(able)}")
+            want = f"a file that holds {kind}: {', '.join(able)}"
+            raise file.refusal(f"{recognized.format} ({recognized.why})", want)
         return recognized.format
     if format_ not in able:
         raise BadInput("format", got=format_, want=f"one of {', '.join(able)} for {kind}, or None to recognize it")

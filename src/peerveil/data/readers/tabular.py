@@ -7,21 +7,19 @@ a second time as text, so that the cell at fault can be named.
 from __future__ import annotations
 
 import io
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import polars as pl
 
-from peerveil.core.errors import Verbatim
-from peerveil.data.check import PLAIN_INTEGER, RawTable
-from peerveil.data.problems import BadTable, TableSource, same_row
+from peerveil.core.errors import Verbatim, show
+from peerveil.data.problems import Place, ProblemLog, TableSource
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
-from peerveil.data.schema import TableSchema, listed, map_columns
+from peerveil.data.schema import PLAIN_INTEGER, RawTable, TableSchema, listed, map_columns, raw_table
 
-_T = TypeVar("_T")
-Locator = Callable[[int], tuple[int, int | None]]
 TABULAR = ("csv", "tsv", "jsonl", "parquet")
 _SAMPLE_ROWS = 1_000
 _INTEGER = re.compile(PLAIN_INTEGER)
@@ -32,47 +30,43 @@ _LEADING_ZERO = re.compile(r"^-?0\d")
 def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]) -> RawTable:
     """The columns of the schema by our names; everything else in ``further``, under its own name."""
     if format_ == "jsonl":
-        frame, locate = (
-            _jsonl_frame(file),
-            _line_locator(lambda: [n for n, line in enumerate(file.text().split("\n"), start=1) if line.strip()]),
-        )
-        mapping = map_columns(schema, file.source, frame.columns, columns)
+        frame = _jsonl_frame(file)
+    elif format_ == "parquet":
+        frame = _parquet(file, partial(pl.read_parquet, glob=False))
     else:
-        mapping = map_columns(schema, file.source, column_names(file, format_), columns)
-        kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
-        frame, locate = (
-            (_parquet(file, partial(pl.read_parquet, glob=False)), same_row)
-            if format_ == "parquet"
-            else _csv_frame(file, format_, kinds)
-        )
-    source = TableSource(file.name, locate, names=tuple(mapping.items()))
+        frame = _csv_frame(file, separator_of(file, format_), schema, columns)
+    source = TableSource(file.name, partial(_places, file, format_))
+    raw = raw_table(schema, source, {column.name: column for column in frame}, columns)
     if not frame.height:
-        raise source.refusal(Verbatim("a header and no rows"), "at least one row")
-    return mapped_table(source, frame.columns, frame.__getitem__, mapping, columns)
+        raise file.refusal("a header and no rows", "at least one row")
+    return raw
 
 
-def mapped_table(
-    source: TableSource,
-    names: Sequence[str],
-    get: Callable[[str], Any],
-    mapping: Mapping[str, str],
-    columns: Mapping[str, str],
-) -> RawTable:
-    """Columns by our names and the rest by their own; notes say which were taken under a name that nobody gave."""
-    notes = tuple(
-        f"column {theirs!r} was read as {ours}"
-        for ours, theirs in mapping.items()
-        if theirs != ours and ours not in columns
-    )
-    further = {name: get(name) for name in names if name not in mapping.values()}
-    return RawTable({ours: get(theirs) for ours, theirs in mapping.items()}, source, further, notes, tuple(names))
+def _places(file: InputFile, format_: str) -> list[Place]:
+    """The lines of the rows. The file is only gone through once something is wrong."""
+    if format_ == "parquet":
+        return []
+    if format_ == "jsonl":
+        lines = [number for number, line in enumerate(file.text().split("\n"), start=1) if line.strip()]
+    else:
+        lines = [line for line, _ in csv_rows(file.text(), separator_of(file, format_))][1:]
+    return list(enumerate(lines, start=1))
 
 
 def column_names(file: InputFile, format_: str) -> list[str]:
-    """The names of the columns of a CSV, TSV or Parquet file, without reading the rest."""
-    if format_ != "parquet":
-        return csv_header(file, separator_of(file, format_))
-    return list(_parquet(file, pl.read_parquet_schema))
+    """The names of the columns, or of those in the first line of JSON lines, without reading the rest."""
+    if format_ == "parquet":
+        return list(_parquet(file, pl.read_parquet_schema))
+    return list(first_object(file) or ()) if format_ == "jsonl" else csv_header(file, separator_of(file, format_))
+
+
+def first_object(file: InputFile) -> dict[str, object] | None:
+    """The JSON object on the first line; None if there is none, which is for the reader to name."""
+    try:
+        value = json.loads(file.head_text().lstrip().split("\n", 1)[0])
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def separator_of(file: InputFile, format_: str) -> str:
@@ -87,44 +81,37 @@ def csv_header(file: InputFile, separator: str) -> list[str]:
     """The header's names; a repeated or empty one is refused."""
     records = first_records(file.head_text(), separator, 1)
     if not records or not any(cell.strip() for cell in records[0][1]):
-        raise file.refusal(Verbatim("no header"), "a first line with the names of the columns", line=1)
+        raise file.refusal("no header", "a first line with the names of the columns", line=1)
     names = records[0][1]
     if len(set(names)) < len(names):
         repeated = sorted({name for name in names if names.count(name) > 1}) if len(names) < 2_000 else ["some names"]
-        raise file.refusal(Verbatim(f"the header names {listed(repeated)} twice"), "every column named once", line=1)
+        raise file.refusal(f"the header names {listed(repeated)} twice", "every column named once", line=1)
     return names
 
 
-def _csv_frame(file: InputFile, format_: str, kinds: Mapping[str, str]) -> tuple[pl.DataFrame, Locator]:
-    separator = separator_of(file, format_)
+def _csv_frame(file: InputFile, separator: str, schema: TableSchema, columns: Mapping[str, str]) -> pl.DataFrame:
     header = csv_header(file, separator)
+    mapping = map_columns(schema, TableSource(file.name), header, columns)
+    kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
     # the header is ours already: Polars leaves doubled quotation marks in names as they are
-    options: dict[str, Any] = {
-        "separator": separator,
-        "glob": False,
-        "infer_schema": False,
-        "has_header": False,
-        "skip_rows": 1,
-    }
+    read = partial(pl.read_csv, separator=separator, glob=False, infer_schema=False, has_header=False, skip_rows=1)
     try:
         types = _csv_types(file, separator, header, kinds)
-        frame = pl.read_csv(file.data() if file.compressed else file.path, schema=types, **options)
+        frame = read(file.data() if file.compressed else file.path, schema=types)
     except (pl.exceptions.PolarsError, OSError):
-        frame = _csv_as_text(file, separator, header, options)
+        frame = _csv_as_text(file, separator, header, read)
     height = frame.height
     while height and all(value is None for value in frame.row(height - 1)):
         height -= 1  # blank lines at the end
-    return frame.head(height), _line_locator(lambda: [line for line, _ in csv_rows(file.text(), separator)][1:])
+    return frame.head(height)
 
 
-def _csv_types(
-    file: InputFile, separator: str, header: Sequence[str], kinds: Mapping[str, str]
-) -> dict[str, pl.DataType]:
+def _csv_types(file: InputFile, separator: str, header: list[str], kinds: Mapping[str, str]) -> pl.Schema:
     """Types from a sample: ids are numbers only if they are plain whole numbers (007 stays text)."""
     sample = [cells for _, cells in first_records(file.head_text(), separator, _SAMPLE_ROWS + 1)[1:]]
     if len(file.head) >= HEAD_BYTES and len(sample) > 1:
         sample.pop()  # perhaps cut in two
-    types: dict[str, pl.DataType] = {}
+    types = pl.Schema()
     for position, name in enumerate(header):
         cells = [row[position] for row in sample if position < len(row) and row[position] != ""]
         kind = kinds.get(name, "any")
@@ -138,34 +125,20 @@ def _csv_types(
     return types
 
 
-def _csv_as_text(file: InputFile, separator: str, header: Sequence[str], options: Mapping[str, Any]) -> pl.DataFrame:
+def _csv_as_text(file: InputFile, separator: str, header: list[str], read: Callable[..., pl.DataFrame]) -> pl.DataFrame:
     """The second try: every cell as text; if even that fails, say which line is to blame."""
     text = file.text()
-    want = f"at most {len(header)}, as in the header"
     lines = list(csv_rows(text, separator))
-    source = TableSource(file.name, lambda row: (row, lines[row][0]))
-    ragged = [
-        source.problem(None, row, Verbatim(f"{len(cells)} cells"), want)
-        for row, (_, cells) in enumerate(lines)
-        if len(cells) > len(header)
-    ]
-    if ragged:
-        raise BadTable(ragged)
+    ragged = [row for row, (_, cells) in enumerate(lines) if len(cells) > len(header)]
+    log = ProblemLog(TableSource(file.name, lambda: [(row, line) for row, (line, _) in enumerate(lines)]))
+    want = f"at most {len(header)}, as in the header"
+    log.add(None, ragged, got=lambda row: Verbatim(f"{len(lines[row][1])} cells"), want=want)
+    log.raise_any()
     try:
-        return pl.read_csv(text.encode(), schema=dict.fromkeys(header, pl.String()), **options)
+        return read(text.encode(), schema=dict.fromkeys(header, pl.String()))
     except pl.exceptions.PolarsError as error:
-        got = Verbatim("a quotation mark that is never closed" if '"' in text and "\n" in text else _short(error))
+        got = "a quotation mark that is never closed" if '"' in text and "\n" in text else _short(error)
         raise file.refusal(got, "well-formed CSV") from error
-
-
-def _line_locator(lines_of_rows: Callable[[], list[int]]) -> Locator:
-    """Finds the line of a row. The file is only gone through once something is wrong."""
-    lines = cache(lines_of_rows)
-
-    def locate(position: int) -> tuple[int, int | None]:
-        return position + 1, lines()[position] if position < len(lines()) else None
-
-    return locate
 
 
 def _jsonl_frame(file: InputFile) -> pl.DataFrame:
@@ -173,34 +146,33 @@ def _jsonl_frame(file: InputFile) -> pl.DataFrame:
     try:
         return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
     except pl.exceptions.PolarsError:
-        file.check_text(data)
+        text = file.decoded(data)
     records = []
-    for line, value in file.json_lines(data.decode("utf-8-sig")):
+    for line, value in file.json_lines(text):
         if not isinstance(value, dict):
-            raise file.refusal(value, "one object per line, with the names of the columns", line=line)
+            raise file.refusal(show(value), "one object per line, with the names of the columns", line=line)
         records.append(value)
-    if not records:
-        raise file.refusal(Verbatim("no rows"), "at least one row")
     names = list(dict.fromkeys(name for record in records for name in record))
-    return pl.DataFrame([_mixed(name, [record.get(name) for record in records]) for name in names])
+    return pl.DataFrame([mixed_series(name, [record.get(name) for record in records]) for name in names])
 
 
-def _mixed(name: str, values: list[Any]) -> pl.Series:
-    """A column of JSON values of several kinds: numbers stay numbers, else everything becomes text."""
+def mixed_series(name: str, values: list[Any]) -> pl.Series:
+    """A column of values of several kinds: numbers stay numbers, else everything becomes text; empty text is null."""
+    values = [None if value == "" else value for value in values]
     kinds = {type(value) for value in values if value is not None}
     try:
         if kinds <= {int, float} or len(kinds) == 1:
             return pl.Series(name, values, strict=False)
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
         pass
-    return pl.Series(name, [value if value is None or isinstance(value, str) else str(value) for value in values])
+    return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
 
 
-def _parquet(file: InputFile, read: Callable[[Any], _T]) -> _T:
+def _parquet(file: InputFile, read: Callable[[Any], Any]) -> Any:
     try:
         return read(io.BytesIO(file.data()) if file.compressed else file.path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise file.refusal(Verbatim(_short(error)), "a readable Parquet file") from error
+        raise file.refusal(_short(error), "a readable Parquet file") from error
 
 
 def _short(error: BaseException) -> str:

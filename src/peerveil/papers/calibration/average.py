@@ -28,15 +28,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from peerveil.calibration.beliefs import integrate
-from peerveil.calibration.checks import (
-    noise_level,
-    one_demand,
-    quality_prior,
-    reachable_adversary_error,
-    reachable_conference_error,
-)
-from peerveil.calibration.frontier import Frontier
-from peerveil.calibration.functions import Affine, Reviewer, Uncertain, read_functions
+from peerveil.calibration.frontier import Frontier, one_demand, reachable_adversary_error, reachable_conference_error
+from peerveil.calibration.functions import Affine, Reviewer, Uncertain, noise_level, quality_prior, read_functions
 from peerveil.calibration.pair import Pair, PairFrontiers, PairStrategy, log_odds
 from peerveil.calibration.simulate import ErrorCheck, Simulation, play_pairs
 from peerveil.core.arrays import Floats

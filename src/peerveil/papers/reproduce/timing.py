@@ -112,7 +112,7 @@ def figure_4(quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG00
 
 
 def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noqa: ARG001
-    """Mean and maximum delays on Wikipedia: as printed, with the full guarantee, and by predecessor."""
+    """Mean and maximum delays on Wikipedia: as printed, with the full guarantee, and ours (follow-ups)."""
     rows = []
     (ax,) = new_axes(height=3.2)
     for label, gap, means, maxima in _TABLES[name]:
@@ -127,7 +127,7 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
                 same = abs(a - paper) <= 1.01
                 rows.append(Comparison(
                     f"{label}, epsilon {epsilon:g}, {what}", f"{paper} min",
-                    f"{a:.0f} as printed; {b:.0f} with the full guarantee; {c:.0f} by predecessor",
+                    f"{a:.0f} as printed; {b:.0f} with the full guarantee; {c:.0f} with follow-ups",
                     Verdict.AGREES if same else Verdict.ERRATUM,
                     f"{'agrees as printed' if same else 'differs'}; erratum: the guarantee needs g + beta",
                 ))  # fmt: skip
@@ -135,7 +135,7 @@ def table(name: str, quick: bool, progress: bool | None) -> Reproduction:  # noq
                 for value, color, shift in ((got[0], COLORS["truth"], -0.25), (true[0], COLORS["leak"], 0.0),
                                              (mine[0], COLORS["private"], 0.25)):  # fmt: skip
                     ax.bar(i + shift, value, width=0.24, color=color)
-    for text, color in (("as printed", "truth"), ("full guarantee", "leak"), ("by predecessor (ours)", "private")):
+    for text, color in (("as printed", "truth"), ("full guarantee", "leak"), ("follow-ups (ours)", "private")):
         ax.bar(0, 0, color=COLORS[color], label=text)
     ax.set_xticks(range(4), [f"epsilon {e:g}" for e in _EPSILONS])
     ax.set_ylabel("mean delay, minutes")

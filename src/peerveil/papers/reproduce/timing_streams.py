@@ -121,13 +121,13 @@ def wikipedia(name: str, percentiles: tuple[int, ...], quick: bool, progress: bo
             ax.set(title=f"{stream.name}, g = {gap / 60:.0f} min", ylim=(0, min(1.02, top)), xlabel="recall",
                    ylabel="precision")  # fmt: skip
             stamp_axes(ax, "simulation")
-    axes[-1].plot([], [], color=COLORS["truth"], linestyle="--", label="by predecessor")
+    axes[-1].plot([], [], color=COLORS["truth"], linestyle="--", label="follow-ups (ours)")
     axes[-1].legend(fontsize=8, loc="upper right")
     note = (
         "The paper's log (January 2022, one category of Wikipedia) cannot be had. Synthetic: a stream with its rates, at its "
         "gaps. Real edits: one day, 12 September 2015, smaller Wikipedias, attacker within one wiki, gaps from the first six "
-        "hours. Solid: the paper's mechanism as its tables have it (w = 1, beta = 5 min, noise for g); dashed: status by "
-        f"predecessor. Means of {runs} runs. Simulation, not private."
+        "hours. Solid: the paper's mechanism as its tables have it (w = 1, window 5 min, noise for g); dashed: our "
+        f"follow-up delays. Means of {runs} runs. Simulation, not private."
     )
     return Reproduction(f"timing/{name}", "Linking revisions by time", tuple(rows), note, axes[0])
 
@@ -144,7 +144,7 @@ def _fallen(
         f"{stream.name}, {percentile}th percentile (g = {gap / 60:.0f} min), epsilon {epsilon:g}: precision at "
         f"{100 * recall:.0f}% recall",
         f"80% to {100 * printed[1]:.0f}%" if printed else "falls",
-        f"{100 * before:.2g}% to {100 * after:.2g}% ({100 * mine:.2g}% by predecessor)",
+        f"{100 * before:.2g}% to {100 * after:.2g}% ({100 * mine:.2g}% with follow-ups)",
         *(_near(after, printed[1]) if printed else falls),
     )  # fmt: skip
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.batches import check_suspects
 from peerveil.timing.durations import Duration, read_duration
-from peerveil.timing.mechanism import DelayMechanism
 
 if TYPE_CHECKING:
     from peerveil.timing import ZeroInflatedUniform

@@ -15,9 +15,9 @@ import numpy as np
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import Number, exp_bounds, number, whole
-from peerveil.timing.delays import WHOLE, Steps
-from peerveil.timing.mechanism import DelayMechanism
-from peerveil.timing.mechanisms import check_longest
+from peerveil.timing.base import DelayMechanism
+from peerveil.timing.delays import check_longest
+from peerveil.timing.distributions import WHOLE, Steps
 
 if TYPE_CHECKING:
     from peerveil.timing.durations import Duration

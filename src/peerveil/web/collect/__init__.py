@@ -9,13 +9,7 @@ truth module and the one-bit answers of the rankings module from browsers and pr
 - **The operator's side**: :class:`Store` (campaigns, tokens, randomized answers), :func:`export`, :func:`infer`; the web
   service is :func:`peerveil.web.collect.service.build_app` (``peerveil collect serve``).
 
->>> terms = {
-...     "id": "lake",
-...     "title": "Birds of the lake",
-...     "classes": ["no", "yes"],
-...     "tasks": ["1", "2", "3"],
-...     "epsilon": 1,
-... }
+>>> terms = {"id": "lake", "title": "Birds", "classes": ["no", "yes"], "tasks": ["1", "2", "3"], "epsilon": 1}
 >>> print(Campaign.from_dict(terms).person_guarantee)  # doctest: +NORMALIZE_WHITESPACE
 Local differential privacy with epsilon 3 for all answers of one person: whatever leaves the person's device is at most 20.09
 times as likely in one case as in the other, and a 50:50 guess between the two is right at most 95.3% of the time, whatever else a

@@ -4,23 +4,19 @@ The device stores its draw before it sends it, so later lines repeat the first, 
 times as much. The broken device forgets.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.guarantee import Guarantee
+from peerveil.core.randomness import Randomness
 from peerveil.truth.wire import Client, invitation
 from peerveil.web.collect.client import Device
-
-if TYPE_CHECKING:
-    from peerveil.core.randomness import Randomness
 
 
 def asked_again(answer: str, count: int, _: Randomness, *, forgets: bool = False) -> list[tuple[Any, ...]]:

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 import polars as pl
 from sqlalchemy import func, select
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.files import target_path, write_atomically
 from peerveil.rankings import RandomizedRanking
 from peerveil.rankings.local import FORMAT as RANKINGS_FORMAT
@@ -69,8 +69,7 @@ class AnswerReader:
         return self._label(content) if self.campaign.kind == "labels" else self._ranking(content)
 
     def _label(self, content: Any) -> RandomizedAnswer:
-        keys = {"format", "task", "label"}
-        if not isinstance(content, dict) or set(content) != keys or content["format"] != FORMAT:
+        if not isinstance(content, dict) or set(content) != {"format", "task", "label"} or content["format"] != FORMAT:
             want = f"an object with format {FORMAT}, task and label, and nothing else"
             raise BadInput("answer", got=_shape(content), want=want)
         task, label = content["task"], content["label"]
@@ -119,9 +118,8 @@ def _shape(content: Any) -> Verbatim:
 
 def count_answers(store: Store, known: Known) -> int:
     """How many randomized answers a campaign has."""
-    with store.database.reading() as connection:
-        query = select(func.count()).select_from(answers).where(answers.c.campaign == known.number)
-        return int(connection.execute(query).scalar_one())
+    query = select(func.count()).select_from(answers).where(answers.c.campaign == known.number)
+    return int(store.database.first(query)[0])
 
 
 def raw_pieces(store: Store, known: Known) -> Iterator[pl.DataFrame]:
@@ -193,8 +191,7 @@ def export(
 ) -> Path:
     """Write all answers of a campaign: CSV, Parquet or JSON lines, as the file's name says; whole or not at all."""
     target = target_path(path)
-    if target.suffix not in SUFFIXES:
-        raise BadInput("path", got=str(target), want=f"a file name that ends in {', '.join(SUFFIXES)}")
+    one_of(target.suffix, "path", SUFFIXES)
     campaign = known.campaign
     empty = table_of(campaign, pl.DataFrame(schema=_RAW))
 

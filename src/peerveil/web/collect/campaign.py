@@ -25,17 +25,16 @@ The keys of a campaign's file::
     embed = ["https://example.org"]  # sites that may show the page inside their own
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
 from peerveil.core.files import read_toml, regular_file
 from peerveil.core.guarantee import Guarantee, read_epsilon
@@ -191,7 +190,7 @@ class Campaign:
     # ---- reading and writing ------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, path: str | Path) -> Campaign:
+    def read(cls, path: str | Path) -> Self:
         """Read a campaign's file (TOML); every problem is named with its key."""
         _, content = read_toml(path, "campaign")
         if isinstance(content.get("tasks"), str):
@@ -199,7 +198,7 @@ class Campaign:
         return cls.from_dict(content)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Campaign:
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
         """A campaign from the keys of its file.
 
         Examples
@@ -211,7 +210,7 @@ class Campaign:
         >>> campaign.answers, campaign.each, round(campaign.response.keep, 3)
         (2, Fraction(1, 1), 0.731)
         """
-        kind = _one_of(content.get("kind", "labels"), KINDS, "kind")
+        kind = one_of(content.get("kind", "labels"), "kind", KINDS)
         only(content, (*_COMMON, *_OWN[kind]), f"a campaign of {kind}")
         name = content.get("id")
         if not isinstance(name, str) or not _ID.fullmatch(name):
@@ -229,7 +228,7 @@ class Campaign:
             question=words(content.get("question", content.get("title")), "question", 1000),
             kind=kind,
             exact_epsilon=read_epsilon(content.get("epsilon", 0)),
-            unit=_one_of(content.get("unit", "answer"), ("answer", "person"), "unit"),
+            unit=one_of(content.get("unit", "answer"), "unit", ("answer", "person")),
             answers=whole(content.get("answers", most), "answers", 1, most),
             opens=opens,
             closes=closes,
@@ -292,18 +291,12 @@ def _task(task: Any, number: int) -> tuple[str, str]:
 
 def _rankings(content: Mapping[str, Any]) -> dict[str, Any]:
     items = _texts(content.get("items"), "items", _MOST_ITEMS)
-    method = _one_of(content.get("method", "pairs"), ("pairs", "items"), "method")
+    method = one_of(content.get("method", "pairs"), "method", ("pairs", "items"))
     most = len(items) // 2 if method == "pairs" else len(items)
     questions = whole(content.get("questions", min(3, most)), "questions", 1, most)
     seed = content.get("seed", 0)
     protocol = LocalProtocol(len(items), epsilon=1, ask=method, questions=questions, seed=seed)  # checks the seed
     return {"items": items, "method": method, "questions": questions, "seed": protocol.seed}
-
-
-def _one_of(value: Any, known: tuple[str, ...], key: str) -> str:
-    if value not in known:
-        raise BadInput(key, got=value, want=f"one of {', '.join(known)}")
-    return str(value)
 
 
 def _texts(value: Any, key: str, most: int, longest: int = 200) -> tuple[str, ...]:
@@ -357,15 +350,13 @@ def read_tasks(path: Path) -> list[dict[str, str]]:
     import polars as pl
 
     place = regular_file(path, "tasks")
-    if place.suffix not in TASK_SUFFIXES:
-        raise BadInput("tasks", got=place.name, want=f"a file that ends in {', '.join(TASK_SUFFIXES)}")
+    one_of(place.suffix, "tasks", TASK_SUFFIXES)
     try:
         if place.suffix == ".txt":
             return tasks_of_lines(place.read_text(encoding="utf-8-sig"))
-        if place.suffix == ".csv":
-            frame = pl.read_csv(place, infer_schema=False)
-        else:
-            frame = pl.read_parquet(place) if place.suffix == ".parquet" else pl.read_ndjson(place)
+        csv = partial(pl.read_csv, infer_schema=False)
+        readers: dict[str, Any] = {".csv": csv, ".jsonl": pl.read_ndjson, ".parquet": pl.read_parquet}
+        frame = readers[place.suffix](place)
     except UnicodeDecodeError:
         raise BadInput("tasks", got=place.name, want="a text file in UTF-8") from None
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -14,8 +14,6 @@ SQLite file that no service can change:
 A file that is deleted is forgotten: nothing on a device can prevent that.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -25,8 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
+
+from numpy.typing import ArrayLike
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.rankings import LocalProtocol
@@ -34,9 +34,6 @@ from peerveil.truth import Client
 from peerveil.truth.wire import visible_text
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.common.client import ServiceClient, read_address
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS people (person INTEGER PRIMARY KEY)",

@@ -7,40 +7,34 @@ Answers go to a Parquet file piece by piece, and from there into the engine that
 (:meth:`peerveil.truth.PrivateDawidSkene.fit`). The service's own process never holds them.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 from sqlalchemy import update
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.guarantee import Guarantee
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
+from peerveil.rankings import UniformityTest
 from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.truth import PrivateDawidSkene, TruthPlan, TruthResult, plan_truth
 from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.answers import count_answers, raw_pieces, write_parquet
+from peerveil.web.collect.campaign import Campaign
 from peerveil.web.collect.results import store_result
 from peerveil.web.collect.store import SILENT, Known, Store
 from peerveil.web.collect.tables import campaigns
 from peerveil.web.common import database_time
 from peerveil.web.common.errors import Conflict
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from peerveil.core.guarantee import Guarantee
-    from peerveil.rankings import UniformityTest
-    from peerveil.web.collect.campaign import Campaign
 
 _BEAT_SECONDS: Final = 10.0
 _SPOOLED: Final = {"task": pl.Int64, "worker": pl.Int64, "label": pl.Int64}
@@ -252,7 +246,7 @@ def _figure(result: TruthResult, plan: TruthPlan | None, content: dict[str, Any]
         return safe_svg(lambda: result.plot(new_axes(height=3.6)[0]), alt)
     x = max(content["answers_a_task"], 0.1)
 
-    def drawn() -> Axes:
+    def drawn() -> Any:
         (ax,) = new_axes(height=3.6)
         plan.plot(ax)
         ax.axvline(x, color="#c98a00", lw=1.5, label="this campaign")

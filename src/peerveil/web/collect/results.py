@@ -1,25 +1,21 @@
 """What was inferred: as the database keeps it, as it is published, and as the operator's page shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import delete, insert, select
 
 from peerveil.report import Page, Svg
 from peerveil.truth.result import CONFIDENCE
+from peerveil.web.collect.store import Known, Store
 from peerveil.web.collect.tables import abilities, labels, results
 from peerveil.web.common import database_time
-from peerveil.web.common.database import SECOND
+from peerveil.web.common.database import SECOND, update_or_insert
 from peerveil.web.common.errors import NotFound
-
-if TYPE_CHECKING:
-    from peerveil.web.collect.store import Known, Store
 
 _ROWS: Final = 20_000  # written at once
 _POST_PROCESSING: Final = (
@@ -46,11 +42,8 @@ class Stored:
 def stored_result(store: Store, known: Known, kind: str) -> Stored | None:
     """The last result of a kind, ``"final"`` or ``"so far"``."""
     query = select(results).where(results.c.campaign == known.number, results.c.kind == kind)
-    with store.database.reading() as connection:
-        row = connection.execute(query).one_or_none()
-    if row is None:
-        return None
-    return Stored(row.made, json.loads(row.content), Svg(*json.loads(row.figure)))
+    row = store.database.first(query)
+    return None if row is None else Stored(row.made, json.loads(row.content), Svg(*json.loads(row.figure)))
 
 
 def store_result(
@@ -65,10 +58,9 @@ def store_result(
 ) -> None:
     """Replace the result of a kind, with its labels and abilities, in one transaction: readers see the old or the new one."""
     with store.database.writing("open") as connection:
-        connection.execute(delete(results).where(results.c.campaign == known.number, results.c.kind == kind))
         parts = json.dumps([figure.attributes, figure.content])
         row = {"made": database_time(connection), "content": json.dumps(content), "figure": parts}
-        connection.execute(insert(results).values(campaign=known.number, kind=kind, **row))
+        update_or_insert(connection, results, {"campaign": known.number, "kind": kind}, row)
         if kind == "final":
             for table, rows in ((labels, label_rows), (abilities, ability_rows)):
                 connection.execute(delete(table).where(table.c.campaign == known.number))
@@ -99,8 +91,6 @@ def found_labels(store: Store, known: Known, after: int = -1, limit: int | None 
     """The labels that were inferred, in the order of tasks: number, task, label and confidence."""
     campaign = known.campaign
     query = select(labels).where(labels.c.campaign == known.number, labels.c.question > after)
-    with store.database.reading() as connection:
-        rows = connection.execute(query.order_by(labels.c.question).limit(limit)).all()
     return [
         {
             "number": row.question,
@@ -108,7 +98,7 @@ def found_labels(store: Store, known: Known, after: int = -1, limit: int | None 
             "label": campaign.classes[row.code],
             "confidence": row.confidence,
         }
-        for row in rows
+        for row in store.database.rows(query.order_by(labels.c.question).limit(limit))
     ]
 
 

@@ -5,8 +5,6 @@ neither logged nor stored), and which questions it answered. What it cannot see:
 access log, and errors never repeat what was sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -25,7 +23,7 @@ from peerveil.web.collect.answers import LONGEST_BYTES
 from peerveil.web.collect.results import operator_page, published_results, stored_result
 from peerveil.web.collect.store import Known, Store, Submission, hash_key
 from peerveil.web.common import GroupCommit, Journal
-from peerveil.web.common.app import check_alive, fast_route, new_app
+from peerveil.web.common.app import check_alive, fast_route, new_app, request_body
 from peerveil.web.common.errors import ServiceError, Unauthorized
 from peerveil.web.common.records import read_key
 from peerveil.web.common.serving import this_command
@@ -50,20 +48,11 @@ def _object_schema(**properties: Any) -> dict[str, Any]:
 
 _TEXT: Final = {"type": "string"}
 _ANSWER: Final = {
-    "requestBody": {
-        "required": True,
-        "description": "A randomized answer, in the wire format of the truth or the rankings module.",
-        "content": {
-            "application/json": {
-                "schema": {
-                    "oneOf": [
-                        _object_schema(format={"const": "peerveil-truth/1"}, task=_TEXT, label=_TEXT),
-                        _object_schema(protocol=_TEXT, question={"type": "integer", "minimum": 0}, bits=_TEXT),
-                    ]
-                }
-            }
-        },
-    }
+    "description": "A randomized answer, in the wire format of the truth or the rankings module.",
+    "oneOf": [
+        _object_schema(format={"const": "peerveil-truth/1"}, task=_TEXT, label=_TEXT),
+        _object_schema(protocol=_TEXT, question={"type": "integer", "minimum": 0}, bits=_TEXT),
+    ],
 }
 
 
@@ -120,9 +109,9 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Submission, b
     path = "/v1/campaigns/{campaign}/reports"
     fast_route(app, path, take)
 
-    @app.post(
-        path, status_code=202, summary="Send one randomized answer", openapi_extra=_ANSWER, response_class=JSONResponse
-    )
+    shown: Any = {"openapi_extra": request_body(_ANSWER), "response_class": JSONResponse}
+
+    @app.post(path, status_code=202, summary="Send one randomized answer", **shown)
     async def take_documented(
         request: Request,
         campaign: Name,  # noqa: ARG001
@@ -148,12 +137,8 @@ def _person_routes(app: FastAPI, store: Store, writer: GroupCommit[Submission, b
 
     @app.get("/healthz", summary="Whether the database answers and the background tasks run")
     async def health() -> dict[str, bool]:
-        def touch() -> None:
-            with store.database.reading() as connection:
-                connection.exec_driver_sql("SELECT 1")
-
         check_alive(app.state.background())
-        await run_in_threadpool(touch)
+        await run_in_threadpool(store.database.check)
         return {"ok": True}
 
 

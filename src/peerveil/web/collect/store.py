@@ -1,7 +1,5 @@
 """Campaigns, tokens and randomized answers in the database; an answer and the budget that it uses up are one transaction."""
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Sequence
@@ -15,19 +13,10 @@ from sqlalchemy import Connection, Row, func, insert, select, update
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 from peerveil.storage import Closable
+from peerveil.web.collect import tables
 from peerveil.web.collect.answers import AnswerReader, RandomizedAnswer
 from peerveil.web.collect.campaign import Campaign
-from peerveil.web.collect.tables import (
-    SCHEMA,
-    answers,
-    campaigns,
-    locked_people,
-    people,
-    taken_places,
-    tokens,
-    used_keys,
-    write_answers,
-)
+from peerveil.web.collect.tables import answers, campaigns, people, tokens
 from peerveil.web.common import ServiceDatabase, Tokens, database_time, open_database
 from peerveil.web.common.client import read_address
 from peerveil.web.common.database import SECOND
@@ -65,7 +54,7 @@ class Store(Closable):
     """The database of the service."""
 
     def __init__(self, url: str, *, create: bool = False) -> None:
-        self.database: ServiceDatabase = open_database(url, SCHEMA, create=create)
+        self.database: ServiceDatabase = open_database(url, tables.SCHEMA, create=create)
         self.tokens = Tokens(self.database, tokens, ("operator",))
         self._known: dict[str, Known] = {}
 
@@ -90,8 +79,7 @@ class Store(Closable):
     def known(self, name: str) -> Known:
         """A campaign by its id; read once, since it never changes."""
         if name not in self._known:
-            with self.database.reading() as connection:
-                row = connection.execute(select(campaigns).where(campaigns.c.id == name)).one_or_none()
+            row = self.database.first(select(campaigns).where(campaigns.c.id == name))
             if row is None:
                 raise NotFound("there is no such campaign")
             campaign = Campaign.from_dict(json.loads(row.spec))
@@ -140,9 +128,8 @@ class Store(Closable):
 
     def listed(self) -> list[dict[str, Any]]:
         """All campaigns, with participation."""
-        with self.database.reading() as connection:
-            names = connection.execute(select(campaigns.c.id).order_by(campaigns.c.number)).scalars().all()
-        return [self.participation(self.known(name)) for name in names]
+        rows = self.database.rows(select(campaigns.c.id).order_by(campaigns.c.number))
+        return [self.participation(self.known(row.id)) for row in rows]
 
     def participation(self, known: Known) -> dict[str, Any]:
         """How many invitations there are, how many were used, how many answers came: counts, never single answers."""
@@ -210,14 +197,14 @@ class Store(Closable):
         """
         numbered = {submission.known.number: submission.known for submission in submissions}
         is_open = {n: self._state(connection, numbered[n], lock=True) == "open" for n in sorted(numbered)}
-        rows = locked_people(connection, sorted({submission.digest for submission in submissions}))
-        used = used_keys(connection, [submission.key for submission in submissions])
+        rows = tables.locked_people(connection, sorted({submission.digest for submission in submissions}))
+        used = tables.used_keys(connection, [submission.key for submission in submissions])
         places = [
             (submission.known.number, int(rows[submission.digest].person), submission.answer.question)
             for submission in submissions
             if submission.digest in rows
         ]
-        taken = taken_places(connection, set(places))
+        taken = tables.taken_places(connection, set(places))
         left = {digest: int(row.left) for digest, row in rows.items()}
         new: list[dict[str, Any]] = []
 
@@ -250,7 +237,7 @@ class Store(Closable):
             except ServiceError as refusal:
                 replies.append(refusal)
         if new:
-            write_answers(connection, new, {h: n for h, n in left.items() if n != rows[h].left})
+            tables.write_answers(connection, new, {h: n for h, n in left.items() if n != rows[h].left})
         return replies
 
 

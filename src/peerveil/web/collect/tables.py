@@ -4,10 +4,8 @@ A person is a random number that was drawn with their token. An answer is four n
 campaign, which person, which question, which randomized class. There is no time of arrival, no address, no name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -30,8 +28,7 @@ from peerveil.storage import Schema, keys, required, version_table
 from peerveil.web.common.database import among, insert_rows
 from peerveil.web.common.tokens import token_table
 
-if TYPE_CHECKING:
-    Place = tuple[int, int, int]
+Place = tuple[int, int, int]
 
 metadata = MetaData()
 version = version_table("collect_book", metadata)

@@ -4,28 +4,23 @@ Every error is ``{"error": name, "message": sentence}``. Messages name the field
 repeat what was sent. There is no access log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi_offline import FastAPIOffline
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peerveil import __version__
 from peerveil.core.errors import BadInput
 from peerveil.web.common.errors import ServiceError, Unavailable, Unprocessable
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI, Request, Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-    from peerveil.web.common.journal import Journal
+from peerveil.web.common.journal import Journal
 
 _BODY_LIMIT_BYTES: Final = 256 * 1024
 _LENGTH_DIGITS: Final = 18  # a length with more digits is too long, and too long to be read as a number
@@ -77,6 +72,12 @@ def fast_route(app: FastAPI, path: str, handler: Callable[[Request], Awaitable[R
     For the one busy route of a service. Declare the route as usual too: that is its documentation.
     """
     app.router.routes.insert(0, Route(path, handler, methods=["POST"]))
+
+
+def request_body(schema: Mapping[str, Any], *parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON body and the headers of a request, for the API page of a route whose handler reads them itself."""
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": True, "content": content}, "parameters": list(parameters)}
 
 
 def check_alive(parts: Mapping[str, bool]) -> None:

@@ -3,8 +3,6 @@
 It needs only the standard library.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import time

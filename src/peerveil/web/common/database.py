@@ -8,24 +8,19 @@ Time is the database's, in whole microseconds since 1970. On PostgreSQL it is th
 processes on several machines agree. A SQLite file has only its machine's clock.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Table, bindparam, text
+from sqlalchemy import ARRAY, Column, ColumnElement, Connection, Executable, Select, Table, bindparam, text
 from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.sql.expression import any_
 
+from peerveil.core.errors import PeerveilError
 from peerveil.storage import Database, Schema, open_tables
 from peerveil.storage.transactions import error_code
 from peerveil.web.common.errors import Clash, Unavailable
-
-if TYPE_CHECKING:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from peerveil.core.errors import PeerveilError
 
 SECOND: Final = 1_000_000
 """Microseconds in a second."""
@@ -49,6 +44,19 @@ class ServiceDatabase(Database):
         "temp_store = MEMORY",
     )
     keeps_connections: ClassVar[bool] = True
+
+    def rows(self, query: Executable) -> list[Any]:
+        """The rows of a query."""
+        with self.reading() as connection:
+            return list(connection.execute(query))
+
+    def first(self, query: Select[Any]) -> Any:
+        """The first row of a query, or None."""
+        return next(iter(self.rows(query.limit(1))), None)
+
+    def check(self) -> None:
+        """Fail unless the database answers."""
+        self.rows(text("SELECT 1"))
 
     def lost(self, action: str, message: str) -> PeerveilError:  # noqa: ARG002
         """A commit whose outcome is unknown: the same request with the same key finds out."""
@@ -83,6 +91,15 @@ def among(connection: Connection, column: Column[Any], values: Sequence[Any]) ->
     if connection.dialect.name == "sqlite":
         return column.in_(values)
     return column == any_(bindparam(None, list(values), ARRAY(column.type), unique=True))
+
+
+def update_or_insert(
+    connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any], **fresh: Any
+) -> None:
+    """Give the row of a key new values; if there is none, insert it, with the values of a ``fresh`` row besides."""
+    own = [table.c[name] == value for name, value in key.items()]
+    if not connection.execute(table.update().where(*own).values(**values)).rowcount:
+        connection.execute(table.insert().values(**key, **values, **fresh))
 
 
 def insert_rows(

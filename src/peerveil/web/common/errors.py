@@ -1,7 +1,5 @@
 """What a service refuses, with the status and the short name that go into its answer."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from peerveil.core.errors import PeerveilError

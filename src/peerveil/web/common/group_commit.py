@@ -4,23 +4,19 @@ One thread writes. While it waits for the disk, the next requests gather; it tak
 syncs does not grow with the number of requests, and nobody gets the answer "taken" before it is true.
 """
 
-from __future__ import annotations
-
 import asyncio
 import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from sqlalchemy import Connection
+
+from peerveil.core.errors import PeerveilError
+from peerveil.web.common.database import ServiceDatabase
 from peerveil.web.common.errors import Clash, Unavailable
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from peerveil.core.errors import PeerveilError
-    from peerveil.web.common.database import ServiceDatabase
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -31,7 +27,7 @@ _ATTEMPTS: Final = 5  # for a request that clashes with another process
 _STOPPING: Final = "the service is stopping; nothing was taken"
 
 
-class GroupCommit(Generic[Request, Answer]):
+class GroupCommit(threading.Thread, Generic[Request, Answer]):
     """A writer thread. ``work`` gets the open transaction and the requests, and returns an answer or a refusal for each.
 
     A refusal is an exception *in the list*, which concerns its own request alone. An exception that ``work`` raises rolls
@@ -45,30 +41,19 @@ class GroupCommit(Generic[Request, Answer]):
         *,
         waiting: int = _MOST_WAITING,
     ) -> None:
+        super().__init__(name="group-commit", daemon=True)
         self._database = database
         self._work = work
         self._queue: queue.Queue[tuple[Request, Future[Answer]] | None] = queue.Queue(waiting)
-        self._thread: threading.Thread | None = None
         self._stopping = False
-
-    def start(self) -> None:
-        """Begin to write."""
-        self._thread = threading.Thread(target=self._run, name="group-commit", daemon=True)
-        self._thread.start()
-
-    def is_alive(self) -> bool:
-        """Whether the writer runs."""
-        return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
         """Write what has come, then end. Later requests are refused."""
         self._stopping = True
         while self.is_alive():
-            assert self._thread is not None
             with suppress(queue.Full):
                 self._queue.put(None, timeout=1.0)
-                self._thread.join()
-        self._thread = None
+                self.join()
         with suppress(queue.Empty):  # the writer died before: nobody is left waiting
             while True:
                 unwritten = self._queue.get_nowait()
@@ -77,9 +62,9 @@ class GroupCommit(Generic[Request, Answer]):
 
     def put(self, request: Request) -> Future[Answer]:
         """Hand in a request; the future is done when it is on the disk, or refused."""
-        if self._stopping or self._thread is None:
+        if self._stopping or self.ident is None:
             raise Unavailable(_STOPPING)
-        if not self._thread.is_alive():
+        if not self.is_alive():
             raise Unavailable("the writer has died, the service must be restarted; nothing was taken")
         future: Future[Answer] = Future()
         try:
@@ -92,7 +77,8 @@ class GroupCommit(Generic[Request, Answer]):
         """Hand in a request and wait for its answer."""
         return await asyncio.wrap_future(self.put(request))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Called by :meth:`start`."""
         last = False
         while not last:
             group = [self._queue.get()]
@@ -103,7 +89,7 @@ class GroupCommit(Generic[Request, Answer]):
             requests = [pair for pair in group if pair is not None]
             try:
                 self._write(requests)
-            except BaseException as error:  # a fault of ours: nobody waits for ever
+            except BaseException as error:  # a fault of ours: nobody waits forever
                 unanswered = [future for _, future in requests if not future.done()]
                 _settle(unanswered, [error] * len(unanswered))
                 if not isinstance(error, Exception):

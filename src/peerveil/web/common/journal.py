@@ -5,8 +5,6 @@ dropped, and its name is counted. Texts are short names of the service's own mak
 space of the configuration), never what somebody sent.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re

@@ -6,21 +6,17 @@ repeats, and nobody without the service's secret can test a guessed text. A reco
 in the table is that of a random number.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from sqlalchemy import BigInteger, Connection, LargeBinary, MetaData, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Connection, LargeBinary, MetaData, Table, Text, delete, select
 
 from peerveil.storage import keys, required
-from peerveil.web.common.database import end_of_day
+from peerveil.web.common.database import end_of_day, insert_rows
 from peerveil.web.common.errors import BadRequest, Unprocessable
-
-if TYPE_CHECKING:
-    from peerveil.web.common.vault import Vault
+from peerveil.web.common.vault import Vault
 
 _LONGEST_KEY: Final = 200
 
@@ -83,8 +79,7 @@ class Records:
             }
             for record in records
         ]
-        if rows:
-            connection.execute(insert(self._table), rows)
+        insert_rows(connection, self._table, rows)
 
     def forget(self, connection: Connection, now: int) -> None:
         """Remove what has expired."""

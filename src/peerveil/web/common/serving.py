@@ -1,7 +1,5 @@
 """Running an application: one or more processes on one port, no access log, a graceful stop."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -41,7 +39,6 @@ def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[
 
     sock = listen(host, port)
     bound = sock.getsockname()[1]
-    quiet_libraries(journal)
     config = uvicorn.Config(
         app,
         access_log=False,

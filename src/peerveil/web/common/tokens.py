@@ -4,8 +4,6 @@ A token is long and random, so a plain SHA-256 cannot be searched back, and find
 nothing. Checked tokens are remembered for a moment, so that a withdrawn one stops within :data:`REMEMBERED_SECONDS`.
 """
 
-from __future__ import annotations
-
 import base64
 import hmac
 import math
@@ -17,18 +15,16 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import Connection, MetaData, Table, Text, insert, select, update
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.text import on_one_line
 from peerveil.storage import keys, required
+from peerveil.web.common.database import ServiceDatabase
 from peerveil.web.common.errors import Forbidden, Unauthorized
-
-if TYPE_CHECKING:
-    from peerveil.web.common.database import ServiceDatabase
-    from peerveil.web.common.vault import Vault
+from peerveil.web.common.vault import Vault
 
 REMEMBERED_SECONDS: Final = 30.0
 """How long a checked token is not looked up again."""
@@ -105,8 +101,7 @@ class Tokens:
 
     def issue(self, connection: Connection, *, role: str, scope: str, actor: str = "") -> str:
         """A new token. It is shown once, and can be issued anew but never read again."""
-        if role not in self._roles:
-            raise BadInput("role", got=role, want=" or ".join(self._roles))
+        one_of(role, "role", self._roles)
         if len(actor) > 200 or not on_one_line(actor):
             raise BadInput("actor", got=actor, want="a name of at most 200 characters on one line")
         if actor and self._names is None:
@@ -129,12 +124,11 @@ class Tokens:
         identity = self._remembered(digest)
         if identity is not None:
             return identity
-        with self._database.reading() as connection:
-            row = connection.execute(select(self._table).where(self._table.c.hash == digest)).mappings().one_or_none()
-        if row is None or not hmac.compare_digest(row["hash"], digest) or row["state"] != "good":
+        row = self._database.first(select(self._table).where(self._table.c.hash == digest))
+        if row is None or not hmac.compare_digest(row.hash, digest) or row.state != "good":
             raise Unauthorized("an unknown token, or one that was withdrawn")
-        actor = "" if self._names is None else self._names.open_text(base64.b64decode(row["actor"]), about=digest)
-        identity = Identity(row["role"], row["scope"], actor, digest)
+        actor = "" if self._names is None else self._names.open_text(base64.b64decode(row.actor), about=digest)
+        identity = Identity(row.role, row.scope, actor, digest)
         with self._lock:
             if len(self._known) >= _MOST:
                 self._known.clear()

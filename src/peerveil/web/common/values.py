@@ -1,7 +1,5 @@
 """Values of configuration files, read with messages that name their place."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

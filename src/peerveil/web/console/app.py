@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from sqlalchemy import Connection, Select, desc, insert, select
+from sqlalchemy import Connection, desc, insert, select
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.ledger import Ledger
@@ -100,29 +100,16 @@ class ConsoleApp:
             raise BadInput("--folder", got=str(settings.folder), want=want) from None
         self.services = Services(settings)
         self.database = open_database(settings.db, SCHEMA, create=True)
-        self.secret = str(self.first(select(book)).secret)
+        self.secret = str(self.database.first(select(book)).secret)
 
     def close(self) -> None:
         """Close all connections."""
         self.services.close()
         self.database.close()
 
-    def reading(self) -> AbstractContextManager[Connection]:
-        """A connection to read with."""
-        return self.database.reading()
-
     def writing(self) -> AbstractContextManager[Connection]:
         """A transaction."""
         return self.database.writing("take")
-
-    def rows(self, query: Select[Any]) -> list[Any]:
-        """The rows of a query."""
-        with self.reading() as connection:
-            return list(connection.execute(query))
-
-    def first(self, query: Select[Any]) -> Any:
-        """The first row of a query, or None."""
-        return next(iter(self.rows(query.limit(1))), None)
 
     def ledger(self) -> Ledger:
         """The ledger; close it after use."""
@@ -130,7 +117,7 @@ class ConsoleApp:
 
     def has_users(self) -> bool:
         """Whether anybody is registered; from then on everybody signs in."""
-        return self.first(select(users.c.id)) is not None
+        return self.database.first(select(users.c.id)) is not None
 
     def single_user(self) -> bool:
         """Whether nobody signs in: served to this machine alone, and nobody is registered."""
@@ -138,7 +125,7 @@ class ConsoleApp:
 
     def activity(self) -> list[Any]:
         """The newest entries of the activity log."""
-        return self.rows(select(activity).order_by(desc(activity.c.number)).limit(200))
+        return self.database.rows(select(activity).order_by(desc(activity.c.number)).limit(200))
 
     def log(self, connection: Connection, user: str, action: str, subject: str = "") -> None:
         """Add an entry to the activity log. Nothing here removes one."""

@@ -1,14 +1,12 @@
 """The files of a console: uploaded (a copy is stored) or named (they stay where they are), and what they contain."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 import polars as pl
 from sqlalchemy import Connection, delete, desc, insert, select, update
@@ -28,9 +26,7 @@ from peerveil.web.console import simulations
 from peerveil.web.console.app import ConsoleApp, new_id
 from peerveil.web.console.jobs import enqueue
 from peerveil.web.console.schema import files
-
-if TYPE_CHECKING:
-    from peerveil.web.console.users import User
+from peerveil.web.console.users import User
 
 COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {kind: SCHEMAS[kind.capitalize()].columns for kind in KINDS}
 """The columns that a file's own can be mapped to."""
@@ -71,7 +67,7 @@ def _from_row(row: Any) -> DataFile:
 
 def by_id(app: ConsoleApp, file: str) -> DataFile | None:
     """A file, whoever owns it."""
-    row = app.first(select(files).where(files.c.id == file))
+    row = app.database.first(select(files).where(files.c.id == file))
     return None if row is None else _from_row(row)
 
 
@@ -88,7 +84,7 @@ def listed(app: ConsoleApp, user: User, kind: str | None = None) -> list[DataFil
     query = select(files).order_by(desc(files.c.created))
     if not user.sees_all:
         query = query.where(files.c.owner == user.id)
-    return [file for file in map(_from_row, app.rows(query)) if kind is None or kind in file.tables]
+    return [file for file in map(_from_row, app.database.rows(query)) if kind is None or kind in file.tables]
 
 
 def upload(app: ConsoleApp, user: User, name: str, content: IO[bytes]) -> str:
@@ -147,8 +143,7 @@ def _add(app: ConsoleApp, user: User, file: str, name: str, path: Path, *, copie
     row = {"id": file, "owner": user.id, "name": name[:120], "path": str(path), "size": path.stat().st_size}
     fresh = {"state": "reading", "kind": "", "columns": {}, "inspection": {}}
     with app.logged(user.id, "added a file", name) as connection:
-        now = database_time(connection)
-        connection.execute(insert(files).values(**row, **fresh, copied=copied, created=now))
+        connection.execute(insert(files).values(**row, **fresh, copied=copied, created=database_time(connection)))
         enqueue(connection, "inspect", file)
     return file
 
@@ -160,8 +155,7 @@ def map_columns(app: ConsoleApp, user: User, file: str, kind: str, columns: Mapp
         raise BadInput("kind", got=kind, want=f"one of {', '.join(KINDS)}")
     named = {ours: theirs for ours, theirs in columns.items() if theirs}
     with app.logged(user.id, "mapped the columns of a file", file) as connection:
-        mapped = update(files).where(files.c.id == file).values(kind=kind, columns=named, state="reading")
-        connection.execute(mapped)
+        connection.execute(update(files).where(files.c.id == file).values(kind=kind, columns=named, state="reading"))
         enqueue(connection, "inspect", file)
 
 

@@ -5,32 +5,17 @@ unfinished and continues it: all jobs can be repeated (a run continues where it 
 during which the process dies repeatedly is given up.
 """
 
-from __future__ import annotations
+from typing import Any, Final
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from sqlalchemy import Connection, delete, insert, select, update
-
+from peerveil.web.console.app import ConsoleApp
 from peerveil.web.console.schema import jobs
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleApp
 
 QUEUES: Final = {"inspect": "checks", "check": "checks", "simulate": "simulations", "run": "runs"}
 """The queue of each kind of job: short ones share a queue, each kind of long one has its own."""
 MAX_ATTEMPTS: Final = 3
 """How often a job is started before it is given up."""
-
-
-@dataclass(frozen=True)
-class QueuedJob:
-    """A job that a worker has taken."""
-
-    number: int
-    kind: str
-    subject: str
-    attempts: int
 
 
 def enqueue(connection: Connection, kind: str, subject: str) -> None:
@@ -50,8 +35,7 @@ def progress_of(connection: Connection, kind: str, subject: str) -> tuple[float,
 def waiting(app: ConsoleApp, *queues: str, state: str | None = None) -> bool:
     """Whether any job (with ``state``: in that state) is left in some queues."""
     query = select(jobs.c.number).where(jobs.c.queue.in_(queues))
-    with app.reading() as connection:
-        return connection.execute(query if state is None else query.where(jobs.c.state == state)).first() is not None
+    return app.database.first(query if state is None else query.where(jobs.c.state == state)) is not None
 
 
 def recover(app: ConsoleApp, queue: str) -> None:
@@ -60,35 +44,31 @@ def recover(app: ConsoleApp, queue: str) -> None:
         connection.execute(update(jobs).where(jobs.c.queue == queue).values(state="queued"))
 
 
-def claim(app: ConsoleApp, queue: str) -> QueuedJob | None:
-    """The next job of a queue, marked as started."""
+def claim(app: ConsoleApp, queue: str) -> Row[Any] | None:
+    """The next job of a queue, a row that is marked as started."""
     if not waiting(app, queue, state="queued"):  # reading is cheaper than a transaction, and usually there is none
         return None
-    ready = select(jobs).where(jobs.c.queue == queue, jobs.c.state == "queued").order_by(jobs.c.number)
+    oldest = select(func.min(jobs.c.number)).where(jobs.c.queue == queue, jobs.c.state == "queued").scalar_subquery()
+    started = update(jobs).where(jobs.c.number == oldest).values(state="working", attempts=jobs.c.attempts + 1)
     with app.writing() as connection:
-        row = connection.execute(ready).first()
-        if row is None:
-            return None
-        _change(connection, row.number, state="working", attempts=row.attempts + 1)
-    return QueuedJob(row.number, row.kind, row.subject, row.attempts + 1)
+        return connection.execute(started.returning(jobs)).first()
 
 
-def put_back(app: ConsoleApp, job: QueuedJob) -> None:
+def put_back(app: ConsoleApp, job: Row[Any]) -> None:
     """Leave a job to the next process, as if it had not been started."""
-    with app.writing() as connection:
-        _change(connection, job.number, state="queued", attempts=job.attempts - 1)
+    _change(app, job, state="queued", attempts=job.attempts - 1)
 
 
-def advance(app: ConsoleApp, job: QueuedJob, progress: float, message: str = "") -> None:
+def advance(app: ConsoleApp, job: Row[Any], progress: float, message: str = "") -> None:
     """Record the progress of a job."""
+    _change(app, job, progress=min(max(progress, 0.0), 1.0), message=message[:200])
+
+
+def _change(app: ConsoleApp, job: Row[Any], **values: Any) -> None:
     with app.writing() as connection:
-        _change(connection, job.number, progress=min(max(progress, 0.0), 1.0), message=message[:200])
+        connection.execute(update(jobs).where(jobs.c.number == job.number).values(**values))
 
 
-def _change(connection: Connection, number: int, **values: Any) -> None:
-    connection.execute(update(jobs).where(jobs.c.number == number).values(**values))
-
-
-def finish(connection: Connection, job: QueuedJob) -> None:
+def finish(connection: Connection, job: Row[Any]) -> None:
     """Remove a job, in the transaction that stores its result."""
     connection.execute(delete(jobs).where(jobs.c.number == job.number))

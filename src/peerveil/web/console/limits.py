@@ -4,21 +4,19 @@ A small file can be a large table: repeated values, gzip and nested lists shrink
 table is estimated from its rows, values and bytes (measured: 440 to 590 bytes per row of three columns).
 """
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data.readers.files import InputFile
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleSettings
+from peerveil.web.console.app import ConsoleSettings
 
 _BYTES_PER_ROW: Final = 200  # for checks, sorting and ids
 _BYTES_PER_VALUE: Final = 150
@@ -73,14 +71,8 @@ def _measure(file: InputFile, size: TableSize) -> Iterator[None]:
 
 def _count(file: InputFile, size: TableSize, *, columns: int | None = None) -> Iterator[None]:
     """Count decompressed bytes; of a text also the lines."""
-    with file.stream() as handle:
-        while True:
-            try:
-                block = handle.read(_BLOCK)
-            except (EOFError, OSError, zlib.error):  # broken gzip: the reader will say so
-                return
-            if not block:
-                return
+    with file.stream() as handle, suppress(EOFError, OSError, zlib.error):  # broken gzip: the reader will say so
+        for block in iter(partial(handle.read, _BLOCK), b""):
             size.content += len(block)
             if columns is not None:
                 size.rows += block.count(b"\n")

@@ -5,15 +5,13 @@ it is one update from ``ready`` to ``queued`` in the database: of two tabs that 
 study itself debits each step at most once, however often its process is killed.
 """
 
-from __future__ import annotations
-
 import io
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, delete, desc, insert, select, update
 
@@ -27,9 +25,7 @@ from peerveil.web.console.app import ConsoleApp, new_id
 from peerveil.web.console.jobs import enqueue, progress_of
 from peerveil.web.console.schema import runs
 from peerveil.web.console.studies import study_text
-
-if TYPE_CHECKING:
-    from peerveil.web.console.users import User
+from peerveil.web.console.users import User
 
 STATES: Final = {
     "checking": "being checked",
@@ -99,7 +95,7 @@ def listed(app: ConsoleApp, user: User, limit: int = 100) -> list[ConsoleRun]:
     query = select(runs).order_by(desc(runs.c.created)).limit(limit)
     if not user.sees_all:
         query = query.where((runs.c.owner == user.id) | runs.c.shared)
-    return [_from_row(app, row) for row in app.rows(query)]
+    return [_from_row(app, row) for row in app.database.rows(query)]
 
 
 def owns(user: User, run: ConsoleRun) -> bool:
@@ -109,7 +105,7 @@ def owns(user: User, run: ConsoleRun) -> bool:
 
 def find(app: ConsoleApp, user: User, run: str) -> ConsoleRun:
     """A run that the user may see. Of other users' runs only shared ones exist, and of these only the public part."""
-    row = app.first(select(runs).where(runs.c.id == run))
+    row = app.database.first(select(runs).where(runs.c.id == run))
     result = None if row is None else _from_row(app, row)
     if result is None or not (owns(user, result) or result.shared):
         raise NotFound("there is no such run")
@@ -192,7 +188,7 @@ def share(app: ConsoleApp, user: User, run: str, *, shared: bool) -> None:
 def progress(app: ConsoleApp, run: ConsoleRun) -> tuple[float, str]:
     """The progress of a run, and its message."""
     kind = "check" if run.state == "checking" else "run"
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         return progress_of(connection, kind, run.id) or (0.0, "")
 
 

@@ -1,7 +1,5 @@
 """The tables of the console: users and their sessions, files, runs, jobs, simulations, and the activity log."""
 
-from __future__ import annotations
-
 import secrets
 from typing import Any
 

@@ -1,24 +1,24 @@
 """The console as a web application: its routes and static files, and the workers that it starts."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from importlib.resources import files as package_files
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from peerveil.report import new_axes, svg
 from peerveil.report.page import CSS
 from peerveil.study.actions import all_actions
+from peerveil.web.common import Journal
 from peerveil.web.common.app import Gatekeeper
 from peerveil.web.common.serving import serve
 from peerveil.web.console import users
@@ -27,11 +27,6 @@ from peerveil.web.console.explore import MODULES
 from peerveil.web.console.pages import PAGES
 from peerveil.web.console.pages.request import POLICY, endpoint, problem_page
 from peerveil.web.console.worker import WorkerProcesses
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-
-    from peerveil.web.common import Journal
 
 _BODY_LIMIT: Final = 2_000_000  # bytes
 _STATIC: Final = {"console.css": "text/css", "console.js": "text/javascript"}
@@ -53,8 +48,7 @@ def create_app(app: ConsoleApp, journal: Journal, *, workers: bool = True) -> St
         app.close()
 
     def healthz(_: Request) -> Response:
-        with app.reading() as connection:
-            connection.exec_driver_sql("SELECT 1")
+        app.database.check()
         return JSONResponse({"status": "ok"})
 
     async def http_error(http: Request, error: Exception) -> Response:

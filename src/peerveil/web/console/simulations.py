@@ -1,19 +1,16 @@
 """Simulations that explorations are answered from: made once by a worker, stored, and read in milliseconds."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, select
 
+from peerveil.web.common.database import update_or_insert
 from peerveil.web.console import explore
+from peerveil.web.console.app import ConsoleApp
 from peerveil.web.console.jobs import enqueue, progress_of
 from peerveil.web.console.schema import simulations
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleApp
 
 
 def subject(module: str, file: str) -> str:
@@ -23,8 +20,7 @@ def subject(module: str, file: str) -> str:
 
 def store(connection: Connection, key: str, content: str) -> None:
     """Store a simulation, or why it failed, as JSON."""
-    connection.execute(delete(simulations).where(simulations.c.key == key))
-    connection.execute(insert(simulations).values(key=key, content=content))
+    update_or_insert(connection, simulations, {"key": key}, {"content": content})
 
 
 def forget_file(connection: Connection, file: str) -> None:
@@ -42,7 +38,7 @@ def discard(app: ConsoleApp, module: str, file: str) -> None:
 def ready(app: ConsoleApp, module: str, file: str) -> str | None:
     """The text of a simulation; if there is none that this version can show, it is requested, and None is returned."""
     key = subject(module, file)
-    row = app.first(select(simulations).where(simulations.c.key == key))
+    row = app.database.first(select(simulations).where(simulations.c.key == key))
     if row is not None:
         content = parsed(row.content)
         if "failed" in content or content.get("version") == explore.VERSION:
@@ -55,7 +51,7 @@ def ready(app: ConsoleApp, module: str, file: str) -> str | None:
 
 def progress(app: ConsoleApp, module: str, file: str) -> float:
     """The progress of a simulation, from 0 to 1."""
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         return (progress_of(connection, "simulate", subject(module, file)) or (0.0, ""))[0]
 
 

@@ -1,19 +1,15 @@
 """From the settings of a form to a study file: every run is one, and nothing else can be run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.study.actions import Action, Parameter, find_action
 from peerveil.study.spelling import Refusals
 from peerveil.study.toml import SuggestedStep, toml_value
 from peerveil.web.console import files
-
-if TYPE_CHECKING:
-    from peerveil.web.console.app import ConsoleApp
-    from peerveil.web.console.users import User
+from peerveil.web.console.app import ConsoleApp
+from peerveil.web.console.users import User
 
 LONGEST_VALUE: Final = 10_000
 
@@ -48,10 +44,8 @@ def read_settings(kind: type[Action[Any]], texts: Mapping[str, str]) -> dict[str
 def form_text(parameter: Parameter, value: Any) -> str:
     """A value of a study file as a form shows it: what :func:`read_settings` reads back.
 
-    >>> scale = next(
-    ...     parameter for parameter in find_action("release.publish").parameters() if parameter.name == "scale"
-    ... )
-    >>> form_text(scale, [1, 10])
+    >>> parameters = {parameter.name: parameter for parameter in find_action("release.publish").parameters()}
+    >>> form_text(parameters["scale"], [1, 10])
     '1:10'
     """
     if value is None or parameter.spelling is None:

@@ -5,8 +5,6 @@ counted by name and by address; an unknown name takes as much time as a wrong pa
 once, within three days.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets
@@ -18,7 +16,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import Connection, delete, insert, select, update
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.text import on_one_line
 from peerveil.web.common import database_time
 from peerveil.web.common.database import DAY, SECOND
@@ -193,7 +191,7 @@ def session_user(app: ConsoleApp, token: str) -> User | None:
         return None
     own = sessions.c.hash == hash_token(token)
     query = select(users, sessions.c.created.label("begun"), sessions.c.last_seen)
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         now = database_time(connection)
         row = connection.execute(query.join(sessions, users.c.id == sessions.c.user_id).where(own)).first()
     if row is None or row.state != "good" or row.last_seen < now - IDLE or row.begun < now - LONGEST_SESSION:
@@ -215,17 +213,12 @@ def sign_out(app: ConsoleApp, user: User) -> None:
 
 def invite(app: ConsoleApp, user: User, role: str) -> str:
     """The token of a new invitation: shown once, valid once."""
-    _check_role(role)
+    one_of(role, "role", ROLES)
     token = secrets.token_urlsafe(32)
     with app.logged(user.id, f"invited {with_article(role)}") as connection:
         row = {"hash": hash_token(token), "id": new_id(), "role": role, "by": user.id}
         connection.execute(insert(invitations).values(**row, expires=database_time(connection) + INVITATION_LIFETIME))
     return token
-
-
-def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise BadInput("role", got=role, want=" or ".join(ROLES))
 
 
 def invitation(connection: Connection, token: str, *, claim: bool = False) -> Any:
@@ -273,7 +266,7 @@ def _register(app: ConsoleApp, connection: Connection, name: str, password: str,
 
 def listed(app: ConsoleApp) -> tuple[list[Any], list[Any]]:
     """All users, and invitations that can still be used."""
-    with app.reading() as connection:
+    with app.database.reading() as connection:
         rows = connection.execute(select(users).order_by(users.c.name)).all()
         usable = invitations.c.expires > database_time(connection)
         return list(rows), list(connection.execute(select(invitations).where(usable)).all())
@@ -284,9 +277,9 @@ def change(app: ConsoleApp, user: User, other: str, role: str, state: str) -> No
     if other == user.id:
         raise Forbidden("nobody can change their own role or block themselves: another operator can")
     if role:
-        _check_role(role)
-    elif state not in ("good", "off"):
-        raise BadInput("state", got=state, want="good or off")
+        one_of(role, "role", ROLES)
+    else:
+        one_of(state, "state", ("good", "off"))
     values = {"role": role} if role else {"state": state}
     what = f"gave a user the role {role}" if role else f"{'blocked' if state == 'off' else 'unblocked'} a user"
     with app.logged(user.id, what, other) as connection:

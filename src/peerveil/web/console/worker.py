@@ -4,8 +4,6 @@
 ends when the server is gone, after its current job.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -18,24 +16,21 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded
+from peerveil.study import Study, check_study, run_study
 from peerveil.web.common import Journal
 from peerveil.web.common.serving import end_processes
 from peerveil.web.console import explore, files, jobs, simulations
 from peerveil.web.console.app import ConsoleApp, ConsoleSettings
 from peerveil.web.console.limits import admit
 from peerveil.web.console.runs import set_state
-
-if TYPE_CHECKING:
-    from peerveil.study import Study
-    from peerveil.web.console.jobs import QueuedJob
 
 VARIABLE: Final = "PEERVEIL_CONSOLE_SETTINGS"
 _SETTINGS: Final = TypeAdapter(ConsoleSettings)
@@ -71,7 +66,7 @@ class JobWorker:
             raise
         return True
 
-    def _outcome(self, job: QueuedJob) -> StoreResult:
+    def _outcome(self, job: Row[Any]) -> StoreResult:
         """Do a job; what stores its result, or why there is none."""
         try:
             if job.attempts <= jobs.MAX_ATTEMPTS:
@@ -98,14 +93,12 @@ class JobWorker:
             admit(file.path, self.app.settings)
         return file
 
-    def _inspect(self, job: QueuedJob) -> StoreResult:
+    def _inspect(self, job: Row[Any]) -> StoreResult:
         file = self._file(job.subject)
         inspection = {} if file is None else files.inspect(file)
         return partial(files.store_inspection, file=job.subject, inspection=inspection)
 
-    def _check(self, job: QueuedJob) -> StoreResult:
-        from peerveil.study import check_study
-
+    def _check(self, job: Row[Any]) -> StoreResult:
         checked = check_study(self._study(job))
         costs = {
             name: {"amount": printed(amount, "up"), "remaining": printed(checked.remaining[name], "down")}
@@ -122,18 +115,14 @@ class JobWorker:
         ]
         return partial(set_state, run=job.subject, state="ready", check={"spends": costs, "steps": steps}, problem="")
 
-    def _study(self, job: QueuedJob) -> Study:
+    def _study(self, job: Row[Any]) -> Study:
         """The study of a run. Its ledger is the console's, which the file omits where the address has a password."""
-        from peerveil.study import Study
-
         study = Study.read(self.app.runs_folder / job.subject / "study.toml")
         for file in study.data.values():  # one that stays where it is may have grown since it was inspected
             admit(file.path, self.app.settings)
         return replace(study, ledger=self.app.settings.ledger)
 
-    def _run(self, job: QueuedJob) -> StoreResult:
-        from peerveil.study import run_study
-
+    def _run(self, job: Row[Any]) -> StoreResult:
         def on_step(done: int, total: int, name: str) -> None:
             jobs.advance(self.app, job, done / max(total, 1), name)
 
@@ -142,7 +131,7 @@ class JobWorker:
         run_study(self._study(job), self.app.runs_folder / job.subject / "out", progress=False, on_step=on_step)
         return partial(set_state, run=job.subject, state="done", problem="")
 
-    def _simulate(self, job: QueuedJob) -> StoreResult:
+    def _simulate(self, job: Row[Any]) -> StoreResult:
         module, _, source = job.subject.partition(":")
         file = self._file(source) if source else None
         table = None if file is None else file.read(explore.MODULES[module].kind)
@@ -161,25 +150,22 @@ def _over_budget(error: BudgetExceeded) -> str:
 # ---- processes -------------------------------------------------------------------------------------------------------
 
 
-class WorkerProcesses:
+class WorkerProcesses(threading.Thread):
     """The processes of all queues: started when there is work, and again when one dies.
 
     The process for checks is started at once, since the first thing that users do is to upload a file.
     """
 
     def __init__(self, app: ConsoleApp, journal: Journal) -> None:
+        super().__init__(daemon=True)
         self._app, self._journal = app, journal
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._stopping = threading.Event()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self) -> None:
-        """Watch over all queues from now on."""
-        self._thread.start()
-
-    def _watch(self) -> None:
+    def run(self) -> None:
+        """Watch over all queues; called by :meth:`start`."""
         pause_seconds = 0.0
-        while not self._stop.wait(pause_seconds):
+        while not self._stopping.wait(pause_seconds):
             pause_seconds = 0.5
             try:
                 for queue in sorted(set(jobs.QUEUES.values())):
@@ -206,8 +192,8 @@ class WorkerProcesses:
 
     def stop(self) -> None:
         """End all processes; a current run continues when the console is started again."""
-        self._stop.set()
-        self._thread.join(5)
+        self._stopping.set()
+        self.join(5)
         end_processes(self._processes.values(), 5)
 
 

@@ -14,8 +14,6 @@ It takes a post, answers at once, and publishes it at a random later time, exact
 Names are imported on first use: a client needs no web server.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 

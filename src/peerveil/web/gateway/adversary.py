@@ -4,21 +4,21 @@ Every person posts twice on different threads, in one sitting or a gap apart, an
 Posts go the whole way: intake, database, publisher, feed. Only the clock is moved by hand.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
+from peerveil.core.randomness import Randomness
+from peerveil.timing.base import DelayMechanism
 from peerveil.timing.check import shortened
 from peerveil.web.common import Journal, Vault
 from peerveil.web.common.database import SECOND
@@ -28,10 +28,6 @@ from peerveil.web.gateway.publish import GatewayWorker
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.watch import Stopwatch, Watch
 
-if TYPE_CHECKING:
-    from peerveil.core.randomness import Randomness
-    from peerveil.timing.mechanism import DelayMechanism
-
 _GAP_SECONDS: Final = 100
 _START: Final = 1_800_000_000 * SECOND
 _SPACE: Final = {"epsilon": 1, "gap": f"{_GAP_SECONDS}s", "window": "10s", "grid": "1s"}
@@ -40,9 +36,7 @@ _SPACE: Final = {"epsilon": 1, "gap": f"{_GAP_SECONDS}s", "window": "10s", "grid
 class _Clock(Stopwatch):
     """The database's time and the stopwatch, moved together by hand."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0
+    now = 0
 
     def read(self) -> int:
         return self.now
@@ -87,13 +81,8 @@ def second_posts(apart: bool, count: int, _: Randomness, *, kind: type[Space] = 
             if thread == "a" and apart:
                 wait(_GAP_SECONDS)
         wait(space.longest_delay("b") + 1)
-        appeared: dict[str, float] = {}
-        cursor = None
-        while True:
-            items, cursor = gateway.read("forum", cursor, 500)
-            if not items:
-                break
-            appeared |= {item.content: datetime.fromisoformat(item.posted_at).timestamp() for item in items}
+        items = gateway.read("forum", limit=2 * count)[0]
+        appeared = {item.content: datetime.fromisoformat(item.posted_at).timestamp() for item in items}
     return np.array([appeared[f"b {person}"] for person in range(count)]) - _START / SECOND
 
 

@@ -1,13 +1,11 @@
 """The gateway's web interface, version 1."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import FastAPI, Query, Request, Response, Security
 from fastapi.responses import HTMLResponse, PlainTextResponse
@@ -15,19 +13,17 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from peerveil.core.text import on_one_line
-from peerveil.web.common.app import check_alive, fast_route, new_app
+from peerveil.web.common import Identity, Journal
+from peerveil.web.common.app import check_alive, fast_route, new_app, request_body
 from peerveil.web.common.errors import BadRequest, Unauthorized, Unavailable, Unprocessable
 from peerveil.web.common.records import read_key
+from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import Item, atom, rss
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
 from peerveil.web.gateway.publish import GatewayWorker
 from peerveil.web.gateway.tally import metrics, operator_page
 from peerveil.web.gateway.watch import Halted
-
-if TYPE_CHECKING:
-    from peerveil.web.common import Identity, Journal
-    from peerveil.web.gateway.core import Gateway
 
 _DESCRIPTION: Final = (
     "Takes posts, answers at once, and makes each visible at a random later time, so that nobody can tell from the times "
@@ -169,9 +165,8 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         space = gateway.space(name)
         key = read_key(request.headers.get("idempotency-key"))
         post = await _read_body(request, NewPost, space.longest)
-        canonical = json.dumps([name, post.thread, post.content, post.reply_to, post.batch])
-        body_hash = sha256(canonical.encode()).hexdigest()
         fields = (post.thread, post.content, post.reply_to, post.batch)
+        body_hash = sha256(json.dumps([name, *fields]).encode()).hexdigest()
         return await hand_in(Submit(space, identity.actor, key, body_hash, *fields), 202)
 
     path = "/v1/spaces/{space}/posts"
@@ -181,7 +176,7 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         path,
         status_code=202,
         response_model=Taken,
-        openapi_extra=_body(NewPost, _KEY),
+        openapi_extra=request_body(NewPost.model_json_schema(), _KEY),
         dependencies=_TOKEN,
         summary="Submit a post",
     )
@@ -191,7 +186,9 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
     receipt_path = "/v1/posts/{receipt}"
     shared: Any = {"response_model": State, "dependencies": _TOKEN}
 
-    @app.patch(receipt_path, summary="Edit a held post", openapi_extra=_body(Change), **shared)
+    change_body = request_body(Change.model_json_schema())
+
+    @app.patch(receipt_path, summary="Edit a held post", openapi_extra=change_body, **shared)
     async def edit(receipt: str, request: Request) -> Response:
         identity = await author(request)
         change = await _read_body(request, Change, gateway.space(identity.scope).longest)
@@ -275,12 +272,6 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
             return PlainTextResponse("an operator's token, as password, please", 401, headers=headers)
         page = await asyncio.to_thread(operator_page, gateway, names)
         return HTMLResponse(page.html())
-
-
-def _body(model: type[BaseModel], *parameters: dict[str, Any]) -> dict[str, Any]:
-    """The body and the headers of a request, for the API page: handlers read them only after the token."""
-    content = {"application/json": {"schema": model.model_json_schema()}}
-    return {"requestBody": {"required": True, "content": content}, "parameters": list(parameters)}
 
 
 async def _read_body(request: Request, model: type[_Body], longest: int) -> _Body:

@@ -7,8 +7,6 @@ A restored gateway publishes again what had been published after the backup: und
 that know an id drop it. Cursors from before are refused with "gone". The clock is compared as after any restart.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json
@@ -19,7 +17,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from itertools import groupby, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from sqlalchemy import func, select, update
 
@@ -28,10 +26,8 @@ from peerveil.core.files import write_atomically
 from peerveil.storage import Address
 from peerveil.web.common import Vault, open_database
 from peerveil.web.common.database import insert_rows
+from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.tables import SECRET, VERSION, beats, clock, metadata, schema, version
-
-if TYPE_CHECKING:
-    from peerveil.web.gateway.core import Gateway
 
 _KIND: Final = "peerveil gateway backup"
 _ROWS: Final = 1000  # read or written at once
@@ -111,8 +107,7 @@ def _lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, list[Any]]]:
-    values = map(json.loads, _lines(path))
-    yield from ((value[0], value[1]) for value in values if isinstance(value, list))
+    return ((value[0], value[1]) for value in map(json.loads, _lines(path)) if isinstance(value, list))
 
 
 def _check(path: str | os.PathLike[str]) -> None:

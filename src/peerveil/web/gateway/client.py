@@ -9,13 +9,11 @@ between the call and the note repeats one item, so the function should know an i
 <GatewayClient of http://127.0.0.1:8711>
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
@@ -56,11 +54,7 @@ class GatewayClient(ServiceClient):
         key: str | None = None,
     ) -> Receipt:
         """Hand in a post. Give your own ``key`` if the attempt should outlive this process."""
-        body: dict[str, Any] = {"thread": thread, "content": content}
-        if reply_to is not None:
-            body["reply_to"] = reply_to
-        if batch:
-            body["batch"] = True
+        body = {"thread": thread, "content": content, "reply_to": reply_to, "batch": batch}
         headers = {"Idempotency-Key": secrets.token_hex(16) if key is None else key}
         path = f"/v1/spaces/{quote(space, safe='')}/posts"
         return Receipt(**self._call("POST", path, json.dumps(body).encode(), headers))
@@ -101,6 +95,7 @@ class GatewayClient(ServiceClient):
             return False
 
 
+@dataclass(frozen=True)
 class Follower:
     """Follows a space's feed and hands every item to ``handle``.
 
@@ -114,21 +109,18 @@ class Follower:
         A file that keeps the cursor and the ids that were handed over since.
     """
 
-    def __init__(
-        self, client: GatewayClient, space: str, handle: Callable[[dict[str, Any]], object], state: str | Path
-    ) -> None:
-        self._client = client
-        self._space = space
-        self._handle = handle
-        self._state = Path(state)
+    client: GatewayClient
+    space: str
+    handle: Callable[[dict[str, Any]], object]
+    state: str | Path
 
     def step(self) -> int:
         """Hand over what is new; how many items it was."""
         cursor, done = self._read()
-        items, following = self._client.page(self._space, cursor, _PAGE)
+        items, following = self.client.page(self.space, cursor, _PAGE)
         new = [item for item in items if item["id"] not in done]
         for item in new:
-            self._handle(item)
+            self.handle(item)
             done.add(item["id"])
             self._write(cursor, done)
         if items:
@@ -142,16 +134,16 @@ class Follower:
                 time.sleep(pause)
 
     def _read(self) -> tuple[str | None, set[str]]:
-        if not self._state.exists():
-            return None, set()
         try:
-            state = json.loads(self._state.read_text(encoding="utf-8"))
+            state = json.loads(Path(self.state).read_text(encoding="utf-8"))
             return state["cursor"], set(state["done"])
+        except FileNotFoundError:
+            return None, set()
         except (ValueError, KeyError, TypeError):
-            raise BadInput(str(self._state), got=Verbatim("no state of a follower"), want="its own file") from None
+            raise BadInput(str(self.state), got=Verbatim("no state of a follower"), want="its own file") from None
 
     def _write(self, cursor: str | None, done: set[str]) -> None:
-        write_text(self._state, json.dumps({"cursor": cursor, "done": sorted(done)}))
+        write_text(self.state, json.dumps({"cursor": cursor, "done": sorted(done)}))
 
 
 class OpenReviewClient(Protocol):
@@ -164,6 +156,7 @@ class OpenReviewClient(Protocol):
         """Find notes."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class OpenReviewPoster:
     """Posts every published item as a note, when it is published and not before: OpenReview keeps each note's own
     milliseconds.
@@ -188,37 +181,28 @@ class OpenReviewPoster:
     is posted once. The mapping from items to notes, for replies, is kept by the platform in those same notes.
     """
 
-    def __init__(
-        self,
-        client: OpenReviewClient,
-        *,
-        invitation: str,
-        signature: str,
-        forums: Mapping[str, str] | None = None,
-        readers: tuple[str, ...] = ("everyone",),
-    ) -> None:
-        self._client = client
-        self._invitation = invitation
-        self._signature = signature
-        self._forums = dict(forums or {})
-        self._readers = list(readers)
+    client: OpenReviewClient = field(kw_only=False)
+    invitation: str
+    signature: str
+    forums: Mapping[str, str] | None = None
+    readers: tuple[str, ...] = ("everyone",)
 
     def __call__(self, item: Mapping[str, Any]) -> None:
         """Post one item, unless it is there."""
-        forum = self._forums.get(item["thread"], item["thread"])
-        notes = {self._item_id(note): note for note in self._client.get_notes(forum=forum)}
+        forum = (self.forums or {}).get(item["thread"], item["thread"])
+        notes = {self._item_id(note): note for note in self.client.get_notes(forum=forum)}
         if item["id"] in notes:
             return
         parent = notes.get(item["reply_to"]) if item["reply_to"] is not None else None
         note = {
             "forum": forum,
             "replyto": forum if parent is None else _field(parent, "id"),
-            "signatures": [self._signature],
-            "readers": self._readers,
+            "signatures": [self.signature],
+            "readers": list(self.readers),
             "content": {"comment": {"value": item["content"]}, "peerveil_id": {"value": item["id"]}},
         }
-        self._client.post_note_edit(
-            invitation=self._invitation.replace("{thread}", item["thread"]), signatures=[self._signature], note=note
+        self.client.post_note_edit(
+            invitation=self.invitation.replace("{thread}", item["thread"]), signatures=[self.signature], note=note
         )
 
     @staticmethod

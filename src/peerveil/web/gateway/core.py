@@ -1,7 +1,5 @@
 """The gateway itself: its database, its keys, its spaces, and what it can do without a network."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -9,11 +7,12 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.storage import Closable
 from peerveil.web.common import Digests, GroupCommit, Identity, Records, ServiceDatabase, Tokens, Vault, open_database
+from peerveil.web.common.database import update_or_insert
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
@@ -88,13 +87,8 @@ class Gateway(Closable):
         secrets_of = {url: _secret(name, f"spaces.{s.name}.webhooks") for s in listed for url, name in s.webhooks}
         with self.database.writing("open") as connection:
             self._reseal_secret(connection)
-            known = set(connection.execute(select(spaces.c.name)).scalars())
             for space in listed:
-                settings = {"settings": space.to_json()}
-                if space.name in known:
-                    connection.execute(update(spaces).where(spaces.c.name == space.name).values(**settings))
-                else:
-                    connection.execute(insert(spaces).values(name=space.name, last=0, **settings))
+                update_or_insert(connection, spaces, {"name": space.name}, {"settings": space.to_json()}, last=0)
                 self._configure_hooks(connection, space, secrets_of)
         self._spaces = (0.0, {})
 
@@ -106,25 +100,20 @@ class Gateway(Closable):
             connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
-        known = set(connection.execute(select(hooks.c.name).where(hooks.c.space == space.name)).scalars())
+        last = connection.execute(select(spaces.c.last).where(spaces.c.name == space.name)).scalar_one()
+        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0}
         connection.execute(update(hooks).where(hooks.c.space == space.name).values(active=0))
         for url, _ in space.webhooks:
             name = f"{space.name}-{sha256(url.encode()).hexdigest()[:8]}"
             values = {"secret": self.vault.seal(secrets_of[url].encode(), about=name), "active": 1}
-            if name in known:
-                connection.execute(update(hooks).where(hooks.c.name == name).values(**values))
-            else:
-                last = connection.execute(select(spaces.c.last).where(spaces.c.name == space.name)).scalar_one()
-                values |= {"name": name, "space": space.name, "url": url, "after": last}
-                connection.execute(insert(hooks).values(attempts=0, next_try=0, **values))
+            update_or_insert(connection, hooks, {"name": name}, values, url=url, **fresh)
 
     @property
     def spaces(self) -> dict[str, Space]:
         """The spaces by name."""
         read_at, by_name = self._spaces
         if time.monotonic() - read_at > _REFRESH_SECONDS or not by_name:
-            with self.database.reading() as connection:
-                rows = connection.execute(select(spaces.c.name, spaces.c.settings)).all()
+            rows = self.database.rows(select(spaces.c.name, spaces.c.settings))
             by_name = {row.name: Space.from_json(row.settings) for row in rows}
             self._spaces = (time.monotonic(), by_name)
         return by_name
@@ -184,8 +173,7 @@ class Gateway(Closable):
 
     def in_doubt(self) -> Halted | None:
         """Why nothing is taken or published, if so: the clock moved, and nobody has looked yet."""
-        with self.database.reading() as connection:
-            row = connection.execute(select(clock)).one()
+        row = self.database.first(select(clock))
         return None if row.state == "running" else Halted(row.state, row.step)
 
     def confirm_clock(self, what: str) -> int:

@@ -7,24 +7,20 @@ of the database: a forged one is refused, and one from before a restore is *gone
 The newest posts are also there as Atom (:func:`atom`) and RSS (:func:`rss`).
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from xml.sax.saxutils import escape, quoteattr
 
 from pydantic import Field
 from sqlalchemy import Connection, select
 
+from peerveil.web.common import Digests
 from peerveil.web.common.errors import Gone, Unprocessable
 from peerveil.web.gateway.tables import feed
-
-if TYPE_CHECKING:
-    from peerveil.web.common import Digests
 
 
 @dataclass(frozen=True)

@@ -5,27 +5,23 @@ process at once, and by ``peerveil gateway doctor`` from any machine. A process 
 says so unless another one does the same work.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlalchemy import Connection, delete, select, text
 
+from peerveil.web.common import Journal
 from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
+from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.intake import open_post
 from peerveil.web.gateway.tables import VERSION, beats, clock, held, hooks, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
-
-if TYPE_CHECKING:
-    from peerveil.web.common import Journal
-    from peerveil.web.gateway.core import Gateway
 
 _INTERVAL_SECONDS: Final = 5.0
 _SILENT: Final = 60 * SECOND  # without a heartbeat for this long, a part counts as dead
@@ -37,41 +33,38 @@ _PARTS: Final = {  # what runs in the background, and how it is started
 }
 
 
-class Heartbeat:
+class Heartbeat(threading.Thread):
     """Writes which parts of one process are alive; ``parts`` says of each part whether its thread runs."""
 
     def __init__(self, gateway: Gateway, journal: Journal, parts: Callable[[], Mapping[str, bool]]) -> None:
+        super().__init__(name="heartbeat", daemon=True)
         self._gateway = gateway
         self._journal = journal
         self._parts = parts
         self._process = secrets.token_hex(8)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._stopping = threading.Event()
         self._known_dead: set[str] = set()
-
-    def start(self) -> None:
-        """Begin to write."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Record that this process ends on purpose. Call it while the threads still run."""
-        self._stop.set()
-        self._thread.join()
+        self._stopping.set()
+        self.join()
 
     def alive(self) -> dict[str, bool]:
         """Of each part of this process whether it runs."""
-        return {**self._parts(), "heartbeat": self._thread.is_alive()}
+        return {**self._parts(), "heartbeat": self.is_alive()}
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Called by :meth:`start`."""
         stopping = False
         while not stopping:
-            stopping = self._stop.is_set()
+            stopping = self._stopping.is_set()
             try:
                 self._beat(stopping)
             except Exception as error:  # the database is away: others see that we are silent
                 self._journal.error("heartbeat_failed", error)
             if not stopping:
-                self._stop.wait(_INTERVAL_SECONDS)
+                self._stopping.wait(_INTERVAL_SECONDS)
 
     def _beat(self, stopping: bool) -> None:
         parts = self._parts()
@@ -168,8 +161,9 @@ def _time(connection: Connection) -> Iterator[HealthCheck]:
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
     yield HealthCheck("clock", running, result, remedy)
     apart = database_time(connection) / SECOND - time.time()
-    result = f"{apart:+.1f} s from the database's"
-    yield HealthCheck("this machine's clock", abs(apart) < 5, result, "set the clocks (NTP)")
+    yield HealthCheck(
+        "this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)"
+    )
 
 
 def _durability(connection: Connection) -> Iterator[HealthCheck]:
@@ -185,5 +179,4 @@ def _durability(connection: Connection) -> Iterator[HealthCheck]:
     result = f"{', '.join(off)} off" if off else "PostgreSQL syncs what it acknowledges"
     yield HealthCheck("durability", not off, result, "switch them on in postgresql.conf")
     utf8 = setting("SHOW server_encoding") == "UTF8"
-    remedy = "make the database with encoding UTF8"
-    yield HealthCheck("encoding", utf8, "UTF-8" if utf8 else "not UTF-8", remedy)
+    yield HealthCheck("encoding", utf8, "UTF-8" if utf8 else "not UTF-8", "make the database with encoding UTF8")

@@ -18,34 +18,31 @@ the sealed posts. The arrivals of a sitting are one sealed row per person, under
 the same length, whatever was drawn.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 import secrets
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, select, text, update
 
 from peerveil.core.randomness import Randomness
+from peerveil.timing.base import DelayMechanism
+from peerveil.web.common import Digests, Records, Vault
 from peerveil.web.common.database import DAY, SECOND, among, end_of_day, insert_rows
 from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unavailable, Unprocessable
 from peerveil.web.common.records import Record
 from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway.sittings import Arrival, Sittings
+from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tables import feed, held, receipts
 from peerveil.web.gateway.tally import place_delays
-
-if TYPE_CHECKING:
-    from peerveil.timing.mechanism import DelayMechanism
-    from peerveil.web.common import Digests, Records, Vault
-    from peerveil.web.gateway.space import Space
-    from peerveil.web.gateway.watch import Watch
+from peerveil.web.gateway.watch import Watch
 
 _KEEP: Final = 7 * DAY  # a receipt and an idempotency record outlive the longest delay by this
 _LOCKS: Final = text(
@@ -176,8 +173,7 @@ class Intake:
             answers.append(new.record.answer)
         self._draw(fresh, now)
         self._store(connection, fresh, rejoined, now)
-        writers = {new.person: spaces[new.person] for new in fresh}
-        self._sittings.write(connection, writers, past, then)
+        self._sittings.write(connection, {new.person: spaces[new.person] for new in fresh}, past, then)
         return answers
 
     def _new(
@@ -260,9 +256,9 @@ class Intake:
 
     def _draw(self, fresh: Sequence[_New], now: int) -> None:
         """Draw every delay, once. Symmetric mechanisms draw both, and the schedule chooses when the hold is over."""
-        groups: dict[DelayMechanism, list[_New]] = {}
+        groups = defaultdict[DelayMechanism, list[_New]](list)
         for new in fresh:
-            groups.setdefault(new.request.space.mechanism_for(new.request.thread), []).append(new)
+            groups[new.request.space.mechanism_for(new.request.thread)].append(new)
         for mechanism, members in groups.items():
             flags = np.array([new.follows for new in members])
             own = mechanism.draw_ticks(flags, self._randomness)
@@ -378,8 +374,7 @@ class Intake:
 
     def _lock(self, connection: Connection, people: Sequence[str]) -> None:
         if connection.dialect.name != "sqlite":
-            keys = sorted({int(person[:15], 16) for person in people})
-            connection.execute(_LOCKS, {"keys": keys})
+            connection.execute(_LOCKS, {"keys": sorted({int(person[:15], 16) for person in people})})
 
 
 def seal_post(vault: Vault, post: str, body: dict[str, Any]) -> bytes:
@@ -389,5 +384,4 @@ def seal_post(vault: Vault, post: str, body: dict[str, Any]) -> bytes:
 
 def open_post(vault: Vault, row: Any) -> dict[str, Any]:
     """What the held post of a row says."""
-    body: dict[str, Any] = json.loads(vault.open(bytes(row.body), about=row.id))
-    return body
+    return dict(json.loads(vault.open(bytes(row.body), about=row.id)))

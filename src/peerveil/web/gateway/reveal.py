@@ -4,26 +4,22 @@ Nobody reads what is held. Where somebody must (a threat, a court), one operator
 approves. Both steps stand in a table that can only grow, sealed but for the time. Only then is the one post opened.
 """
 
-from __future__ import annotations
-
 import hmac
 import json
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, func, insert, select
 
 from peerveil.core.errors import BadInput
 from peerveil.core.text import on_one_line
+from peerveil.web.common import Identity
 from peerveil.web.common.errors import Forbidden, NotFound
 from peerveil.web.common.tokens import EVERYWHERE
+from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import posted_words
 from peerveil.web.gateway.intake import open_post
 from peerveil.web.gateway.tables import audit, held
-
-if TYPE_CHECKING:
-    from peerveil.web.common import Identity
-    from peerveil.web.gateway.core import Gateway
 
 _SHORTEST: Final = 10
 _LONGEST: Final = 500
@@ -72,8 +68,7 @@ def _held(connection: Connection, operator: Identity, digest: str) -> Any:
 def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:
     """What operators asked for and approved, oldest first, for an operator of all spaces."""
     operator.require(("operator",), EVERYWHERE)
-    with gateway.database.reading() as connection:
-        rows = connection.execute(select(audit).order_by(audit.c.number)).all()
+    rows = gateway.database.rows(select(audit).order_by(audit.c.number))
     names = ("number", "at", "action", "request")
     return [
         {**dict(zip(names, row, strict=False)), "at": posted_words(row.at), **_opened(gateway, row)} for row in rows
@@ -105,5 +100,4 @@ def _write(
 
 
 def _opened(gateway: Gateway, row: Row[Any]) -> dict[str, str]:
-    content: dict[str, str] = json.loads(gateway.names.open_text(bytes(row.body), about=f"audit {row.number}"))
-    return content
+    return dict(json.loads(gateway.names.open_text(bytes(row.body), about=f"audit {row.number}")))

@@ -4,12 +4,10 @@ Options come from a TOML file; ``PEERVEIL_GATEWAY_NAME`` in the environment wins
 are refused, and secrets come from the environment only.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
@@ -61,7 +59,7 @@ class GatewaySettings:
     spaces: tuple[Space, ...] = ()
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str] | None, db: str | None = None) -> GatewaySettings:
+    def read(cls, path: str | os.PathLike[str] | None, db: str | None = None) -> Self:
         """The settings of a file and of the environment; an address given on the command line wins."""
         content = {} if path is None else read_toml(path, "--config")[1]
         only(content, (*_OPTIONS, "spaces"), str(path))
@@ -83,7 +81,7 @@ class GatewaySettings:
         whole(self.processes, "processes", 1, 64)
 
     @classmethod
-    def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> GatewaySettings:
+    def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> Self:
         """The settings of a file, or else of ``gateway.toml`` where the command was started, if there is one."""
         return cls.read(config if config is not None else DEFAULT if DEFAULT.exists() else None, db)
 

@@ -6,21 +6,16 @@ without the clock steps that operators confirmed (:meth:`peerveil.web.gateway.wa
 step needs to open nothing.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, select
 
+from peerveil.web.common import Digests, Vault
 from peerveil.web.common.database import DAY, among, insert_rows
+from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tables import recent
-
-if TYPE_CHECKING:
-    from peerveil.web.common import Digests, Vault
-    from peerveil.web.gateway.space import Space
 
 
 @dataclass(frozen=True, slots=True)

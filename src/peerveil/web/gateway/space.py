@@ -20,8 +20,6 @@ The post-processing property then gives every reader at most the mechanism's eps
 own thread's mechanism: the guarantee holds with that thread's gap.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -30,20 +28,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
+from peerveil.core.guarantee import Guarantee
 from peerveil.study.spec import only
+from peerveil.timing.base import DelayMechanism
+from peerveil.timing.delays import named_mechanism
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.timing.mechanisms import named_mechanism
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
-
-if TYPE_CHECKING:
-    from peerveil.core.guarantee import Guarantee
-    from peerveil.timing.mechanism import DelayMechanism
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
@@ -115,8 +111,7 @@ class Space:
         if not _NAME.fullmatch(self.name):
             want = "a name of small letters, digits and hyphens, such as iclr-2027"
             raise BadInput("space", got=self.name, want=want)
-        if self.mechanism not in _MECHANISMS:
-            raise BadInput(f"{self.name}.mechanism", got=self.mechanism, want=" or ".join(_MECHANISMS))
+        one_of(self.mechanism, f"{self.name}.mechanism", _MECHANISMS)
         if self.declared and self.base.follow_ups_only:
             want = "false: with follow-up delays nothing is held, and a declaration would weaken the guarantee"
             raise BadInput(f"{self.name}.declared", got=True, want=want)
@@ -128,7 +123,7 @@ class Space:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Space:
+    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Self:
         """A space from its table in the configuration file."""
         where = f"spaces.{name}"
         only(table, (*_READERS, "gap", "gaps", "history", "percentile", "per"), where)
@@ -147,7 +142,7 @@ class Space:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Space:
+    def from_json(cls, text: str) -> Self:
         """The settings from the database."""
         values = json.loads(text)
         quiet, webhooks = values["quiet"], values["webhooks"]
@@ -210,9 +205,7 @@ class Space:
 
     def is_quiet(self, now: int) -> bool:
         """Whether nothing may appear now. The deadline is stronger than quiet hours."""
-        if self.quiet is None or (self.deadline is not None and now >= self.deadline):
-            return False
-        return self.quiet.end_after(now) is not None
+        return self.quiet is not None and not self.is_closed(now) and self.quiet.end_after(now) is not None
 
     def is_closed(self, now: int) -> bool:
         """Whether the deadline has passed."""

@@ -7,7 +7,7 @@ held     one row per held post: sealed body, when it is due                     
 recent   one row per person of the last sittings, sealed: for the next status   at most twice the window
 receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
-feed     what readers see                                                       for ever
+feed     what readers see                                                       forever
 beats    which background parts run in which process                            an hour after the last beat
 ======== ====================================================================== =============================
 
@@ -15,19 +15,15 @@ Rows of SQLite tables lie in the order of their random keys, not of arrival; so 
 ``tests/web/gateway/test_linkage.py`` attacks every column.
 """
 
-from __future__ import annotations
-
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
 
 from peerveil.storage import Schema, guard, keys, required, version_table
 from peerveil.web.common.records import record_table
 from peerveil.web.common.tokens import token_table
-
-if TYPE_CHECKING:
-    from peerveil.web.common.vault import Vault
+from peerveil.web.common.vault import Vault
 
 VERSION: Final = 3
 SECRET: Final = "gateway secret"  # noqa: S105 - what the secret of the hashes is sealed about

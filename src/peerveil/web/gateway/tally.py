@@ -26,7 +26,7 @@ from peerveil.web.gateway.tables import clock, feed, hooks, tally
 
 if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
-    from peerveil.timing.mechanism import DelayMechanism
+    from peerveil.timing.base import DelayMechanism
     from peerveil.web.gateway.core import Gateway
     from peerveil.web.gateway.space import Space
 
@@ -126,8 +126,9 @@ def fit_verdict(counts: Mapping[str, int]) -> tuple[bool, str]:
 
 def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
     """The page for some spaces."""
-    lead = "What readers have received, and how. Nothing here is about single posts or about intake."
-    page = Page("Gateway", lead=lead)
+    page = Page(
+        "Gateway", lead="What readers have received, and how. Nothing here is about single posts or about intake."
+    )
     with gateway.database.reading() as connection:
         row = connection.execute(select(clock)).one()
         now = gateway.watch.source(connection)

@@ -11,24 +11,20 @@ gateway halts: it takes nothing and publishes nothing, and says so. An operator 
 Below the tolerance (leap seconds, slewing) time never runs backwards: the latest time acted on is kept.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from uuid import uuid4
 
 from sqlalchemy import Connection, Row, select, update
 
 from peerveil.core.errors import BadInput
+from peerveil.web.common import ServiceDatabase
 from peerveil.web.common.database import DAY, SECOND, database_time
 from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway.tables import clock, held, hooks
-
-if TYPE_CHECKING:
-    from peerveil.web.common import ServiceDatabase
 
 TOLERANCE: Final = 10 * SECOND
 LONGEST_PAUSE: Final = 3 * DAY

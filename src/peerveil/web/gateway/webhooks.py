@@ -113,7 +113,8 @@ class Deliveries:
     def _look_after(self) -> None:
         """Cut off late attempts, and forget those that have ended."""
         for attempt in self._running.values():
-            attempt.cut_if_late()
+            if time.monotonic() >= attempt.end:
+                attempt.cut()
         self._running = {name: attempt for name, attempt in self._running.items() if attempt.is_alive()}
 
     def _deliver(self, row: Row[Any], now: int, attempt: Attempt) -> int:
@@ -175,7 +176,7 @@ class Attempt(threading.Thread):
         super().__init__(name=f"webhook {name}", daemon=True)
         self.accepted = 0
         self._seconds = seconds
-        self._end = time.monotonic() + seconds
+        self.end = time.monotonic() + seconds
         self._work = work
         self._lock = threading.Lock()
         self._handle: socket.socket | None = None
@@ -190,11 +191,6 @@ class Attempt(threading.Thread):
                 if self._handle is not None:
                     self._handle.close()
                 self._handle = None
-
-    def cut_if_late(self) -> None:
-        """End the request if its time is over."""
-        if time.monotonic() >= self._end:
-            self.cut()
 
     def cut(self) -> None:
         """End the request now."""
@@ -251,8 +247,8 @@ class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         return self.do_open(partial(self._attempt.connection, http.client.HTTPConnection), request)
 
     def https_open(self, request: urllib.request.Request) -> Any:
-        connection = partial(self._attempt.connection, http.client.HTTPSConnection)
-        return self.do_open(connection, request, context=self._trusted)
+        opened = partial(self._attempt.connection, http.client.HTTPSConnection)
+        return self.do_open(opened, request, context=self._trusted)
 
 
 def sign(secret: str, body: bytes, at: float | None = None) -> dict[str, str]:

@@ -10,13 +10,11 @@ where public facts of a file are used, also ``public_facts(table)``. A simulatio
 returns, and explorations are functions of simulations. :attr:`Exploration.about` says what counts as public.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
-from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.web.console.explore.common import Control, Exploration, Progress, Values, draw
 
 VERSION: Final = 4
@@ -83,7 +81,7 @@ def explore(module: str, simulation: Values, choices: Values) -> Exploration:
         raise BadInput("simulation", got=Verbatim(f"one of {simulation.get('module')}"), want=want)
     changes = simulation.get("controls", {})
     controls = tuple(replace(control, **changes.get(control.name, {})) for control in explorer.CONTROLS)
-    chosen = {control.name: control.read(choices.get(control.name, control.default)) for control in controls}
+    chosen = {c.name: one_of(choices.get(c.name, c.default), c.name, c.values) for c in controls}
     answer: Exploration = explorer.explore(simulation, chosen)
     return replace(
         answer,
@@ -96,6 +94,4 @@ def explore(module: str, simulation: Values, choices: Values) -> Exploration:
 
 
 def _explorer(module: str) -> Any:
-    if module not in MODULES:
-        raise BadInput("module", got=module, want=f"one of {', '.join(MODULES)}")
-    return import_module(f"peerveil.web.console.explore.{module}")
+    return import_module(f"peerveil.web.console.explore.{one_of(module, 'module', MODULES)}")

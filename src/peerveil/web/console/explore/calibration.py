@@ -1,23 +1,12 @@
 """Exploring calibration: what hiding the authors of reviews costs in wrong decisions, on a synthetic conference."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from peerveil.calibration import Conference, Threshold, fit_miscalibration
 from peerveil.calibration.plan import plan_conference
 from peerveil.data import synthetic_conference
-from peerveil.web.console.explore.common import (
-    Attack,
-    Chart,
-    Control,
-    Exploration,
-    Progress,
-    Series,
-    Values,
-    percent,
-    sweep,
-)
+from peerveil.web.console.explore import common
+from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
 ERRORS: Final = ("0", "0.2", "0.4", "0.5", "0.6", "0.7", "0.8")
 """The adversary errors to choose from."""
@@ -63,7 +52,7 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:  # noqa: ARG0
         plan = plan_conference(conference, demands=demands, progress=False)
         return {"wrong": plan.conference_error.tolist(), "guessed": (1 - plan.adversary_error).tolist()}
 
-    return {"tradeoffs": sweep(progress, tradeoff, ACCEPTED, SIZES)}
+    return {"tradeoffs": common.sweep(progress, tradeoff, ACCEPTED, SIZES)}
 
 
 def explore(simulation: Values, chosen: Values) -> Exploration:
@@ -71,9 +60,10 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     demand, accepted, size = chosen["adversary_error"], chosen["accepted"], chosen["group_size"]
     tradeoff, place, count = simulation["tradeoffs"][f"{accepted} {size}"], ERRORS.index(demand), len(ERRORS)
     wrong, guessed = tradeoff["wrong"], tradeoff["guessed"]
-    before, after, least = (percent(guessed[i]) for i in (0, place, -1))
-    errors, usual = percent(wrong[place]), percent(wrong[0])
+    before, after, least = (common.percent(guessed[i]) for i in (0, place, -1))
+    errors, usual = common.percent(wrong[place]), common.percent(wrong[0])
     cost = _extra(wrong[place] - wrong[0])
+    settings = {"adversary_error": float(demand), "accepted": float(accepted), "group_size": int(size)}
     best, reason = _recommend(guessed, wrong)
     return Exploration(
         headline=f"The best guess of a review's author is correct {after} of the time instead of {before}, and {errors} of "
@@ -93,36 +83,25 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Delay", "none: all papers are decided at once"),
         ),
         charts=(
-            Chart(
+            Chart.of(
                 "How often the best guess of a review's author is correct, on average over reviews.",
                 "correct guesses (%)",
-                (
-                    Series("from the decisions", guessed[:count], "leak"),
-                    Series("without protection", guessed[0], "truth", dashed=True),
-                    Series("from scores alone", guessed[-1], "good", dashed=True),
-                ),
+                Series("from the decisions", guessed[:count], "leak"),
+                Series("without protection", guessed[0], "truth", dashed=True),
+                Series("from scores alone", guessed[-1], "good", dashed=True),
             ),
-            Chart(
+            Chart.of(
                 "Papers with a wrong decision, in percent.",
                 "wrong decisions (%)",
-                (
-                    Series("with protection", [100 * share for share in wrong[:count]]),
-                    Series("without protection", 100 * wrong[0], "truth", dashed=True),
-                ),
+                Series("with protection", [100 * share for share in wrong[:count]]),
+                Series("without protection", 100 * wrong[0], "truth", dashed=True),
                 percent=False,
             ),
         ),
         recommended={"adversary_error": best},
         reason=reason,
         about=_ABOUT,
-        steps=(
-            {
-                "action": "calibration.decide",
-                "adversary_error": float(demand),
-                "accepted": float(accepted),
-                "group_size": int(size),
-            },
-        ),
+        steps=({"action": "calibration.decide", **settings},),
     )
 
 

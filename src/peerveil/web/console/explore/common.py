@@ -8,27 +8,20 @@ likely in one case as in another, so after it no case is likelier than p e^epsil
 The best guess is therefore correct at most that often. Values are rounded up.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from peerveil.core.errors import BadInput
 from peerveil.core.exact import exp_bounds
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.guarantee.wording import rounded
 from peerveil.report import COLORS, Svg, safe_svg
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
 
 Values = Mapping[str, Any]
 """Public facts, or a simulation: values of JSON."""
@@ -55,12 +48,6 @@ class Control:
     help: str
     kind: str = "slider"
 
-    def read(self, value: object) -> str:
-        """The chosen value, or an error that lists the possible ones."""
-        if not isinstance(value, str) or value not in self.values:
-            raise BadInput(self.name, got=value, want=f"one of {', '.join(self.values)}")
-        return value
-
 
 class Series(NamedTuple):
     """A curve: one value for each value of the first control, or one number for a horizontal line. Colors have meanings."""
@@ -78,6 +65,11 @@ class Chart(NamedTuple):
     y_label: str
     series: tuple[Series, ...]
     percent: bool = True
+
+    @classmethod
+    def of(cls, caption: str, y_label: str, *series: Series, percent: bool = True) -> Self:
+        """A chart of some curves."""
+        return cls(caption, y_label, series, percent)
 
 
 class Figure(NamedTuple):
@@ -174,15 +166,18 @@ def success_percent(epsilon: str, prior: Fraction) -> str:
     return f"{rounded(100 * success_bound(epsilon, prior), math.ceil)}%"
 
 
+def success_curve(prior: Fraction) -> list[float]:
+    """The bound for every epsilon of the sliders."""
+    return [float(success_bound(epsilon, prior)) for epsilon in EPSILONS]
+
+
 def success_chart(prior: Fraction, target: str) -> Chart:
     """How often an attacker can be correct, against epsilon; exact."""
-    return Chart(
+    return Chart.of(
         f"How often the best attacker can be correct about {target}.",
         "correct guesses (%)",
-        (
-            Series("at most, with\nthis guarantee", [float(success_bound(e, prior)) for e in EPSILONS], "leak"),
-            Series("today", float(prior), "truth", dashed=True),
-        ),
+        Series("at most, with\nthis guarantee", success_curve(prior), "leak"),
+        Series("today", float(prior), "truth", dashed=True),
     )
 
 
@@ -252,7 +247,7 @@ def draw(chart: Chart, control: Control, chosen: str) -> Figure:
     return Figure(safe_svg(lambda: _drawing(chart, control, place, curves, top), alt), chart.caption)
 
 
-def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray[Any, Any]], top: float) -> Drawing:
+def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray[Any, Any]], top: float) -> Any:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import MaxNLocator
 
@@ -274,7 +269,7 @@ def _drawing(chart: Chart, control: Control, place: int, curves: list[np.ndarray
     return figure
 
 
-def _name_curves(ax: Axes, series: tuple[Series, ...], ends: list[float], top: float) -> None:
+def _name_curves(ax: Any, series: tuple[Series, ...], ends: list[float], top: float) -> None:
     """Names at the right ends of the curves, moved apart where they would overlap."""
     order = sorted(range(len(series)), key=lambda i: ends[i])
     sizes = [_LINE_SHARE * top * (1 + series[i].name.count("\n")) for i in order]

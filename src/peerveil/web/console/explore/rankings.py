@@ -1,7 +1,5 @@
 """Exploring rankings: how often agreement would be detected, from how many rankings of how many items there are."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from typing import Any, Final
 
@@ -12,24 +10,8 @@ from peerveil.data import Rankings
 from peerveil.rankings import power_of
 from peerveil.rankings.plan import pair_bias
 from peerveil.rankings.uniformity import TAKE_PARTIAL
-from peerveil.web.console.explore.common import (
-    EPSILONS,
-    SMOOTHED,
-    Attack,
-    Chart,
-    Control,
-    Exploration,
-    Progress,
-    Series,
-    Values,
-    epsilon_control,
-    first_epsilon,
-    percent,
-    rising,
-    success_chart,
-    success_percent,
-    sweep,
-)
+from peerveil.web.console.explore import common
+from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
 LEVELS: Final = ("0.01", "0.05", "0.1")
 AGREEMENTS: Final = ("51", "52", "55", "60")
@@ -40,7 +22,7 @@ _MOST: Final = 100_000  # ranks in one simulated data set
 _POWER: Final = 0.8
 _TARGET: Final = "one person's ranking"
 CONTROLS: Final = (
-    epsilon_control("Epsilon, for one person's ranking"),
+    common.epsilon_control("Epsilon, for one person's ranking"),
     Control(
         "level", "Level", LEVELS, "0.05", "How often purely random rankings may be mistaken for agreement: 0.05 is 5%."
     ),
@@ -59,8 +41,7 @@ def public_facts(table: Rankings | None) -> dict[str, Any]:
     """How many rankings there are, of how many items, and whether all are complete."""
     if table is None:
         return {"built_in": True, "rankings": 200, "items": 10, "complete": True}
-    if not isinstance(table, Rankings):
-        raise BadInput("table", got=table, want="a table of rankings")
+    table = Rankings.of(table, "table")
     if table.total < 2 or len(table.items) < 2:
         raise BadInput("table", got=repr(table), want="at least 2 rankings of at least 2 items")
     counts = {"rankings": int(table.total), "items": len(table.items), "complete": bool(table.is_complete)}
@@ -77,11 +58,11 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
         setting: dict[str, Any] = {"spread": spread_of(items, int(agreement) / 100), "level": float(level)}
         plans = [
             power_of(method, rankings=people, items=items, epsilon=epsilon, trials=_TRIALS, **setting)
-            for epsilon in EPSILONS
+            for epsilon in common.EPSILONS
         ]
-        return rising([plan.power for plan in plans])
+        return common.rising([plan.power for plan in plans])
 
-    return {**facts, "simulated": people, "power": sweep(progress, power, LEVELS, AGREEMENTS)}
+    return {**facts, "simulated": people, "power": common.sweep(progress, power, LEVELS, AGREEMENTS)}
 
 
 def spread_of(items: int, agreement: float) -> float:
@@ -104,10 +85,10 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     """What one epsilon and one level mean."""
     epsilon, level, agreement = chosen["epsilon"], chosen["level"], chosen["agreement"]
     powers = simulation["power"]
-    after, power = success_percent(epsilon, _PRIOR), powers[f"{level} {agreement}"]
-    detected, alarms = percent(power[EPSILONS.index(epsilon)]), percent(float(level))
+    after, power = common.success_percent(epsilon, _PRIOR), powers[f"{level} {agreement}"]
+    detected, alarms = common.percent(power[common.EPSILONS.index(epsilon)]), common.percent(float(level))
     people = simulation["rankings"]
-    best = first_epsilon(share >= _POWER for share in power)
+    best = common.first_epsilon(share >= _POWER for share in power)
     method = {} if simulation["complete"] else {"method": TAKE_PARTIAL[0]}
     return Exploration(
         headline=f"If {people:,} people agree on {agreement}% of item pairs, the test detects it {detected} of the time, and "
@@ -120,30 +101,28 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Delay", "none: one test, one result"),
         ),
         charts=(
-            Chart(
+            Chart.of(
                 "How often the test detects that people agree, by how strongly they do.",
                 "detected (%)",
-                (
-                    *(
-                        Series(
-                            f"agreement {value}%",
-                            powers[f"{level} {value}"],
-                            "private" if value == agreement else "good",
-                            dashed=value != agreement,
-                        )
-                        for value in AGREEMENTS
-                    ),
-                    Series("random rankings", float(level), "truth", dashed=True),
+                *(
+                    Series(
+                        f"agreement {value}%",
+                        powers[f"{level} {value}"],
+                        "private" if value == agreement else "good",
+                        dashed=value != agreement,
+                    )
+                    for value in AGREEMENTS
                 ),
+                Series("random rankings", float(level), "truth", dashed=True),
             ),
-            success_chart(_PRIOR, _TARGET),
+            common.success_chart(_PRIOR, _TARGET),
         ),
-        recommended={"epsilon": best or EPSILONS[-1]},
+        recommended={"epsilon": best or common.EPSILONS[-1]},
         reason=f"Epsilon {best} is the smallest offered that detects {agreement}% agreement with a power of at least 80%."
         if best
         else f"No epsilon offered detects {agreement}% agreement with a power of 80%: ask more people, or test for stronger "
         "agreement only. The largest offered comes closest.",
-        about=_about(simulation) + SMOOTHED,
+        about=_about(simulation) + common.SMOOTHED,
         steps=({"action": "rankings.test", "epsilon": epsilon, "level": float(level), **method},),
     )
 

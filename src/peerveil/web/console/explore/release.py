@@ -1,7 +1,5 @@
 """Exploring a release: what an epsilon buys for reviewers' means, from the public side of the conference."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -13,22 +11,8 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.release import PublicScores, plan_release
 from peerveil.release.weights import WEIGHTS
-from peerveil.web.console.explore.common import (
-    EPSILONS,
-    SMOOTHED,
-    Attack,
-    Chart,
-    Control,
-    Exploration,
-    Progress,
-    Series,
-    Values,
-    epsilon_control,
-    falling,
-    success_chart,
-    success_percent,
-    sweep,
-)
+from peerveil.web.console.explore import common
+from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
 _TRIALS: Final = 10
 _DEGREES: Final = {"0.5": "moderately", "1": "strongly"}  # how strongly reviewers differ
@@ -56,7 +40,7 @@ _CRITERIA: Final = (
 )
 _GAINS: Final = ((0.2, "clearly more"), (0.02, "a little more"), (-np.inf, "hardly more"))
 CONTROLS: Final = (
-    epsilon_control("Epsilon, for the author of one review"),
+    common.epsilon_control("Epsilon, for the author of one review"),
     Control(
         "weight",
         "What is averaged per reviewer",
@@ -97,13 +81,15 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
         side = facts["weights"][weight]
         public = PublicScores(side["papers"], facts["loads"], bounds=tuple(side["bounds"]))
         degrees = tuple(map(float, _DEGREES))
-        plan = plan_release(public, epsilons=EPSILONS, weight=weight, leniency=degrees, trials=_TRIALS, progress=False)
+        plan = plan_release(
+            public, epsilons=common.EPSILONS, weight=weight, leniency=degrees, trials=_TRIALS, progress=False
+        )
         rows = {
             name: sorted((row for row in plan.rows if row.leniency == float(name)), key=lambda row: row.epsilon)
             for name in _DEGREES
         }
         return {
-            "published": {name: falling([float(row.shrinkage) for row in rows[name]]) for name in rows},
+            "published": {name: common.falling([float(row.shrinkage) for row in rows[name]]) for name in rows},
             "public": {name: [float(row.expectation) for row in rows[name]] for name in rows},
             "worthwhile": {f"{d:g}": None if e is None else _nearest(e) for d, e in plan.worthwhile.items()},
             "noticed": {_nearest(e): float(share) for e, share in plan.noticed.items()},
@@ -119,20 +105,20 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
         "reviewers": int(loads.size),
         "typical": int(np.median(loads)),
         "controls": {"weight": {"values": list(facts["weights"])}},
-        "plans": sweep(progress, plan_of, facts["weights"]),
+        "plans": common.sweep(progress, plan_of, facts["weights"]),
     }
 
 
 def _nearest(epsilon: float) -> str:
     """The slider's own spelling of an epsilon."""
-    return min(EPSILONS, key=lambda value: abs(float(value) - epsilon))
+    return min(common.EPSILONS, key=lambda value: abs(float(value) - epsilon))
 
 
 def explore(simulation: Values, chosen: Values) -> Exploration:
     """What one epsilon means for one weight."""
     epsilon, weight = chosen["epsilon"], chosen["weight"]
-    plan, place, noun = simulation["plans"][weight], EPSILONS.index(epsilon), _NOUNS[weight]
-    after = success_percent(epsilon, _PRIOR)
+    plan, place, noun = simulation["plans"][weight], common.EPSILONS.index(epsilon), _NOUNS[weight]
+    after = common.success_percent(epsilon, _PRIOR)
     error, expected = (plan[side]["0.5"][place] for side in ("published", "public"))
     gain = 1 - error / expected if expected > 0 else 0.0
     learned = next(words for least, words in _GAINS if gain >= least)
@@ -143,28 +129,22 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
         ("Delay", "none: everything is released at once"),
     ]
     if typical > 1:
-        total = success_percent(str(typical * Fraction(epsilon)), _PRIOR)
+        total = common.success_percent(str(typical * Fraction(epsilon)), _PRIOR)
         facts.insert(0, (f"All {typical} reviews of a typical person", f"at most {total} correct, between two cases"))
     if epsilon in plan["noticed"]:
         facts.append(("What can be detected", _detectable(plan["noticed"][epsilon])))
+    scale = {"scale": [low, high]} if low < high else {}
     best, reason = _recommend(plan)
     return Exploration(
         headline=f"Readers learn {learned} about reviewers' {noun} than from public data, and a guess between two authors is "
         f"correct at most {after} of the time instead of 50%.",
         attack=Attack(_TARGET, "50%", after, note="This attacker knows the author of every other review."),
         facts=tuple(facts),
-        charts=(_error_chart(plan, noun), success_chart(_PRIOR, _TARGET)),
+        charts=(_error_chart(plan, noun), common.success_chart(_PRIOR, _TARGET)),
         recommended={"epsilon": best},
         reason=reason,
-        about=(_BUILT_IN if simulation["built_in"] else _about_file(simulation)) + SMOOTHED,
-        steps=(
-            {
-                "action": "release.publish",
-                "epsilon": epsilon,
-                "weight": weight,
-                **({"scale": [low, high]} if low < high else {}),
-            },
-        ),
+        about=(_BUILT_IN if simulation["built_in"] else _about_file(simulation)) + common.SMOOTHED,
+        steps=({"action": "release.publish", "epsilon": epsilon, "weight": weight, **scale},),
     )
 
 
@@ -191,15 +171,13 @@ def _recommend(plan: Values) -> tuple[str, str]:
 
 
 def _error_chart(plan: Values, noun: str) -> Chart:
-    return Chart(
+    return Chart.of(
         f"How far off a reviewer's {noun} is, in points. Lower is more accurate.",
         f"error of {noun}",
-        (
-            Series("published,\nif they differ moderately", plan["published"]["0.5"]),
-            Series("public data alone", plan["public"]["0.5"], dashed=True),
-            Series("published,\nif they differ strongly", plan["published"]["1"], "good"),
-            Series("public data alone", plan["public"]["1"], "good", dashed=True),
-        ),
+        Series("published,\nif they differ moderately", plan["published"]["0.5"]),
+        Series("public data alone", plan["public"]["0.5"], dashed=True),
+        Series("published,\nif they differ strongly", plan["published"]["1"], "good"),
+        Series("public data alone", plan["public"]["1"], "good", dashed=True),
         percent=False,
     )
 

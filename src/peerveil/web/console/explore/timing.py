@@ -3,8 +3,6 @@
 An events log consists of who wrote what, so nothing of a log is used here, not even its length.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -15,21 +13,8 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import synthetic_conference
 from peerveil.timing import FollowUp, linkage_attack, optimal_attack, post
 from peerveil.timing.durations import in_words, parse_duration
-from peerveil.web.console.explore.common import (
-    EPSILONS,
-    Attack,
-    Chart,
-    Control,
-    Exploration,
-    Progress,
-    Series,
-    Values,
-    epsilon_control,
-    percent,
-    success_bound,
-    success_percent,
-    sweep,
-)
+from peerveil.web.console.explore import common
+from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
 GAPS: Final = ("20m", "30m", "45m", "1h", "2h", "4h", "8h")
 WINDOWS: Final = ("1m", "5m", "15m")
@@ -44,7 +29,7 @@ _ABOUT: Final = (
     "120 papers. Your log was not used: who posted when is private."
 )
 CONTROLS: Final = (
-    epsilon_control("Epsilon, for two posts of one person"),
+    common.epsilon_control("Epsilon, for two posts of one person"),
     Control(
         "gap",
         "Gap",
@@ -81,16 +66,17 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:  # noqa: ARG0
 
     def mean_precisions(window: str, gap: str) -> list[float]:
         return [
-            float(np.mean([precision(epsilon, gap, window, seed) for seed in range(_DRAWS)])) for epsilon in EPSILONS
+            float(np.mean([precision(epsilon, gap, window, seed) for seed in range(_DRAWS)]))
+            for epsilon in common.EPSILONS
         ]
 
     crossover = [
-        float(optimal_attack(_mechanism(e, "1h", "5m"), (0, 3600.0), order="known").crossover) for e in EPSILONS
+        float(optimal_attack(_mechanism(e, "1h", "5m"), (0, 3600.0), order="known").crossover) for e in common.EPSILONS
     ]
-    return {"before": before, "after": sweep(progress, mean_precisions, WINDOWS, GAPS), "crossover": crossover}
+    return {"before": before, "after": common.sweep(progress, mean_precisions, WINDOWS, GAPS), "crossover": crossover}
 
 
-@lru_cache(maxsize=len(EPSILONS) * len(GAPS) * len(WINDOWS))
+@lru_cache(maxsize=len(common.EPSILONS) * len(GAPS) * len(WINDOWS))
 def _mechanism(epsilon: str, gap: str, window: str) -> FollowUp:
     return FollowUp(epsilon=epsilon, gap=parse_duration(gap, "gap"), window=parse_duration(window, "window"))
 
@@ -98,10 +84,10 @@ def _mechanism(epsilon: str, gap: str, window: str) -> FollowUp:
 def explore(simulation: Values, chosen: Values) -> Exploration:
     """What one delay means."""
     epsilon, gap, window = chosen["epsilon"], chosen["gap"], chosen["window"]
-    mechanism, place = _mechanism(epsilon, gap, window), EPSILONS.index(epsilon)
+    mechanism, place = _mechanism(epsilon, gap, window), common.EPSILONS.index(epsilon)
     precision_before, precisions = simulation["before"][window], simulation["after"][f"{window} {gap}"]
-    before, after = percent(precision_before), percent(precisions[place])
-    bound, error = success_percent(epsilon, _PRIOR), percent(simulation["crossover"][place])
+    before, after = common.percent(precision_before), common.percent(precisions[place])
+    bound, error = common.success_percent(epsilon, _PRIOR), common.percent(simulation["crossover"][place])
     follow, other, longest = (
         in_words(seconds) for seconds in (mechanism.mean_batched, mechanism.mean_unbatched, mechanism.max_delay)
     )
@@ -130,19 +116,15 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Cost", f"recorded with epsilon {epsilon} per pair of posts; such guarantees do not add up to a budget"),
         ),
         charts=(
-            _delay_chart([_mechanism(value, gap, window) for value in EPSILONS], gap),
-            Chart(
+            _delay_chart([_mechanism(value, gap, window) for value in common.EPSILONS], gap),
+            Chart.of(
                 "How many of the links that an attacker draws between posts close in time are correct, on a synthetic log (as "
                 "many links as it takes to find half of the sittings); and the guaranteed bound for a guess about one pair, if "
                 "half of the pairs were written together.",
                 "correct links (%)",
-                (
-                    Series("links by time,\nwith delays", precisions, "leak"),
-                    Series(
-                        "guess about one\npair, at most", [float(success_bound(e, _PRIOR)) for e in EPSILONS], "accent"
-                    ),
-                    Series("links by time, today", precision_before, "truth", dashed=True),
-                ),
+                Series("links by time,\nwith delays", precisions, "leak"),
+                Series("guess about one\npair, at most", common.success_curve(_PRIOR), "accent"),
+                Series("links by time, today", precision_before, "truth", dashed=True),
             ),
         ),
         recommended=recommended,
@@ -158,8 +140,8 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
 def _recommend(chosen: Values) -> tuple[dict[str, str], str]:
     """The weakest guarantee that leaves the attacker the required error, and the longest gap with acceptable delays."""
     required, window = int(chosen["tolerated"]) / 100, chosen["window"]
-    enough = [value for value in EPSILONS if 1 - float(success_bound(value, _PRIOR)) >= required]
-    epsilon = enough[-1] if enough else EPSILONS[0]
+    enough = [value for value in common.EPSILONS if 1 - float(common.success_bound(value, _PRIOR)) >= required]
+    epsilon = enough[-1] if enough else common.EPSILONS[0]
     patient = [gap for gap in GAPS if _mechanism(epsilon, gap, window).max_delay <= _PATIENCE_SECONDS]
     gap = patient[-1] if patient else GAPS[0]
     longest = in_words(_mechanism(epsilon, gap, window).max_delay)
@@ -173,17 +155,15 @@ def _recommend(chosen: Values) -> tuple[dict[str, str], str]:
 def _delay_chart(mechanisms: list[FollowUp], gap: str) -> Chart:
     hours = max(mechanism.max_delay for mechanism in mechanisms) >= 5400
     seconds, unit = (3600.0, "hours") if hours else (60.0, "minutes")
-    return Chart(
+    return Chart.of(
         f"How long posts wait, for a gap of {gap}.",
         f"delay in {unit}",
-        (
-            Series("longest delay", [each.max_delay / seconds for each in mechanisms], "truth", dashed=True),
-            Series(
-                "a post that follows\nanother, on average",
-                [each.mean_batched / seconds for each in mechanisms],
-                "accent",
-            ),
-            Series("any other post,\non average", [each.mean_unbatched / seconds for each in mechanisms]),
+        Series("longest delay", [each.max_delay / seconds for each in mechanisms], "truth", dashed=True),
+        Series(
+            "a post that follows\nanother, on average",
+            [each.mean_batched / seconds for each in mechanisms],
+            "accent",
         ),
+        Series("any other post,\non average", [each.mean_unbatched / seconds for each in mechanisms]),
         percent=False,
     )

@@ -1,34 +1,15 @@
 """Exploring truth: how many labels are correct, by epsilon, from synthetic crowds as large as the real one."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from typing import Any, Final
 
-from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import ONE_ANSWER
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd
-from peerveil.web.console.explore.common import (
-    EPSILONS,
-    SMOOTHED,
-    Attack,
-    Chart,
-    Control,
-    Exploration,
-    Progress,
-    Series,
-    Values,
-    epsilon_control,
-    first_epsilon,
-    percent,
-    rising,
-    success_chart,
-    success_percent,
-    sweep,
-)
+from peerveil.web.console.explore import common
+from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
 UNITS: Final = ("answer", "person")
 ABILITIES: Final = ("60", "70", "80")
@@ -39,7 +20,7 @@ _SEED: Final = 11
 _STRENGTH: Final = 6.0  # how much people differ: the sum of the Beta distribution's parameters, as in usual crowds
 _LOSS: Final = 0.05  # share of labels that may be lost to privacy
 CONTROLS: Final = (
-    epsilon_control("Epsilon"),
+    common.epsilon_control("Epsilon"),
     Control(
         "unit",
         "What epsilon protects",
@@ -64,8 +45,7 @@ def public_facts(table: Labels | None) -> dict[str, Any]:
     """How many tasks, people and answers there are; neither the answers, nor who gave them, nor which answers occur."""
     if table is None:
         return {"built_in": True, "tasks": 300, "people": 50, "answers": 1500}
-    if not isinstance(table, Labels):
-        raise BadInput("table", got=table, want="a table of labels")
+    table = Labels.of(table, "table")
     tasks, people = (int(table.frame[name].n_unique()) for name in ("task", "worker"))
     return {"built_in": False, "tasks": tasks, "people": people, "answers": len(table)}
 
@@ -87,13 +67,14 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
             seed=_SEED,
         )
         by_unit = {
-            unit: rising([_accuracy(crowd, int(classes), epsilon, unit) for epsilon in EPSILONS]) for unit in UNITS
+            unit: common.rising([_accuracy(crowd, int(classes), epsilon, unit) for epsilon in common.EPSILONS])
+            for unit in UNITS
         }
         return {"plain": _accuracy(crowd, int(classes)), **by_unit}
 
     usual = facts["answers"] / facts["tasks"]
     default = min(ANSWERS, key=lambda value: abs(math.log(int(value) / usual)))
-    correct = sweep(progress, accuracies, ABILITIES, ANSWERS, CLASSES)
+    correct = common.sweep(progress, accuracies, ABILITIES, ANSWERS, CLASSES)
     return {**facts, "load": load, "controls": {"answers": {"default": default}}, "correct": correct}
 
 
@@ -116,12 +97,12 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     """What randomizing answers with one epsilon means."""
     epsilon, unit, answers, classes = (chosen[name] for name in ("epsilon", "unit", "answers", "classes"))
     correct = simulation["correct"][f"{chosen['ability']} {answers} {classes}"]
-    labels, usual = percent(correct[unit][EPSILONS.index(epsilon)]), percent(correct["plain"])
+    labels, usual = common.percent(correct[unit][common.EPSILONS.index(epsilon)]), common.percent(correct["plain"])
     one_answer = unit == "answer"
     target = ONE_ANSWER if one_answer else "all answers of one person"
     prior = Fraction(1, int(classes)) if one_answer else Fraction(1, 10)
-    before, after = percent(float(prior)), success_percent(epsilon, prior)
-    best = first_epsilon(share >= correct["plain"] - _LOSS for share in correct[unit])
+    before, after = common.percent(float(prior)), common.success_percent(epsilon, prior)
+    best = common.first_epsilon(share >= correct["plain"] - _LOSS for share in correct[unit])
     other = UNITS[1] if one_answer else UNITS[0]
     return Exploration(
         headline=f"{labels} of labels are correct instead of {usual}, and a guess of {target} is correct at most {after} of "
@@ -136,25 +117,23 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
             ("Delay", "none: answers are randomized as they are given"),
         ),
         charts=(
-            Chart(
+            Chart.of(
                 f"How many labels are correct, with {answers} answers per task.",
                 "correct labels (%)",
-                (
-                    Series(f"epsilon per {unit}", correct[unit]),
-                    Series(f"epsilon per {other}", correct[other], "good", dashed=True),
-                    Series("without randomizing", correct["plain"], "truth", dashed=True),
-                    Series("random guesses", 1 / int(classes), "accent", dashed=True),
-                ),
+                Series(f"epsilon per {unit}", correct[unit]),
+                Series(f"epsilon per {other}", correct[other], "good", dashed=True),
+                Series("without randomizing", correct["plain"], "truth", dashed=True),
+                Series("random guesses", 1 / int(classes), "accent", dashed=True),
             ),
-            success_chart(prior, target),
+            common.success_chart(prior, target),
         ),
-        recommended={"epsilon": best or EPSILONS[-1]},
+        recommended={"epsilon": best or common.EPSILONS[-1]},
         reason=f"Epsilon {best} is the smallest offered that loses at most 5% of labels to privacy, with {answers} answers per "
         "task."
         if best
         else "No epsilon offered comes within 5% of the labels that are correct without randomizing: ask more people per "
         "task. The largest offered comes closest.",
-        about=_about(simulation) + SMOOTHED,
+        about=_about(simulation) + common.SMOOTHED,
         steps=({"action": "truth.randomize", "epsilon": epsilon, "unit": unit},),
     )
 
@@ -168,7 +147,7 @@ def _cost(epsilon: str, unit: str, load: int) -> str:
 
 def _compensation(simulation: Values, chosen: Values) -> str:
     """How many answers per task give with privacy what the chosen number gives without."""
-    place, answers = EPSILONS.index(chosen["epsilon"]), chosen["answers"]
+    place, answers = common.EPSILONS.index(chosen["epsilon"]), chosen["answers"]
     correct = {value: simulation["correct"][f"{chosen['ability']} {value} {chosen['classes']}"] for value in ANSWERS}
     for value in ANSWERS[ANSWERS.index(answers) :]:
         if correct[value][chosen["unit"]][place] >= correct[answers]["plain"] - _LOSS:

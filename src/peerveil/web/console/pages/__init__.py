@@ -1,19 +1,15 @@
 """The console's pages. :data:`PAGES` declares each of them once: method, path, handler, and the role that may use it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from starlette.responses import Response
 
 from peerveil.web.console.explore import MODULES
 from peerveil.web.console.pages import data, ledger, modules, runs, services, users
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from peerveil.web.console.pages.request import PageRequest
+from peerveil.web.console.pages.request import PageRequest
 
 
 class ConsolePage(NamedTuple):
@@ -79,9 +75,8 @@ PAGES: Final = (
     ConsolePage("GET", "/services/gateway", services.gateway_page, "operator"),
     ConsolePage("POST", "/services/gateway/clock", services.confirm_clock, "operator"),
     ConsolePage("GET", "/services/collect", _campaigns("overview"), "operator"),
-    ConsolePage(
-        "GET", "/services/new-campaign", _campaigns("new_page"), "operator"
-    ),  # no campaign can have this address
+    # no campaign can have this address
+    ConsolePage("GET", "/services/new-campaign", _campaigns("new_page"), "operator"),
     ConsolePage("POST", "/services/new-campaign", _campaigns("create"), "operator"),
     ConsolePage("GET", _CAMPAIGN, _campaigns("campaign_page"), "operator"),
     *(

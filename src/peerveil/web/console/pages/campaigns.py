@@ -3,20 +3,19 @@
 Loaded on first use, since it needs much that no other page needs.
 """
 
-from __future__ import annotations
-
-import csv
-import io
 import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
-from peerveil.core.errors import BadInput, Verbatim
+import polars as pl
+from starlette.responses import Response
+
+from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.web.collect import Campaign, Store
 from peerveil.web.collect import export as export_reports
 from peerveil.web.collect.answers import SUFFIXES, count_answers
@@ -25,29 +24,18 @@ from peerveil.web.collect.results import found_labels, operator_page, stored_res
 from peerveil.web.collect.store import Known, invitation_links
 from peerveil.web.common.errors import Conflict, NotFound
 from peerveil.web.console import files
+from peerveil.web.console.pages.request import PageRequest
 from peerveil.web.console.pages.services import collection
 
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from peerveil.web.console.pages.request import PageRequest
-
 DEFAULTS: Final = {
-    "id": "",
-    "title": "",
-    "question": "",
+    **dict.fromkeys(("id", "title", "question", "tasks", "items", "answers", "opens", "closes"), ""),
     "classes": "no\nyes",
-    "tasks": "",
-    "items": "",
     "method": "pairs",
     "questions": "3",
     "seed": "0",
     "epsilon": "1",
     "unit": "answer",
-    "answers": "",
     "accuracy": "0.9",
-    "opens": "",
-    "closes": "",
     "publish": "yes",
 }
 """The fields of a new campaign's form, with their initial values."""
@@ -94,15 +82,8 @@ def _read(name: str, text: str) -> Any:
 def campaign_of(form: Mapping[str, str]) -> Campaign:
     r"""The campaign that a form describes; every error names its field.
 
-    >>> form = {
-    ...     **DEFAULTS,
-    ...     "kind": "labels",
-    ...     "id": "lake",
-    ...     "title": "Lake",
-    ...     "tasks": "1\n2",
-    ...     "closes": "2999-12-01T08:00",
-    ... }
-    >>> campaign = campaign_of(form)
+    >>> form = {"id": "lake", "title": "Lake", "tasks": "1\n2", "closes": "2999-12-01T08:00"}
+    >>> campaign = campaign_of(DEFAULTS | form)
     >>> campaign.answers, campaign.classes, campaign.closes.isoformat()
     (2, ('no', 'yes'), '2999-12-01T08:00:00+00:00')
     """
@@ -275,8 +256,7 @@ def close(request: PageRequest) -> Response:
 
 def _export_into(folder: Path, store: Store, known: Known, suffix: str) -> Path:
     """All randomized answers in a new file of a folder."""
-    if suffix not in SUFFIXES:
-        raise BadInput("format", got=suffix, want=f"one of {', '.join(SUFFIXES)}")
+    one_of(suffix, "format", SUFFIXES)
     _require_reports(store, known)
     return export_reports(store, known, folder / f"reports-{known.campaign.id}{suffix}")
 
@@ -285,14 +265,11 @@ def export(request: PageRequest) -> Response:
     """All randomized answers, as a file."""
     store, known = _known(request)
     suffix = request.field("format")
-    folder = Path(tempfile.mkdtemp(prefix="peerveil-reports-"))
-    try:
-        path = _export_into(folder, store, known, suffix)
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="peerveil-reports-"))
+        path = _export_into(Path(folder), store, known, suffix)
         request.log("exported answers", known.campaign.id)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    remove = partial(shutil.rmtree, folder, ignore_errors=True)
+        remove = stack.pop_all().close
     return request.download(path, path.name, _MEDIA_TYPES[suffix], afterwards=remove)
 
 
@@ -328,8 +305,5 @@ def labels(request: PageRequest) -> Response:
     rows = found_labels(store, known) if known.campaign.kind == "labels" else []
     if not rows:
         raise NotFound("there are no labels yet")
-    text = io.StringIO()
-    writer = csv.DictWriter(text, ["task", "label", "confidence"], extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    return request.download(text.getvalue(), f"labels-{known.campaign.id}.csv", "text/csv")
+    text = pl.DataFrame(rows).select("task", "label", "confidence").write_csv()
+    return request.download(text, f"labels-{known.campaign.id}.csv", "text/csv")

@@ -1,8 +1,6 @@
 """Pages of files: upload them, see what they contain, map their columns."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from starlette.responses import Response
 
 from peerveil.core.errors import BadInput
 from peerveil.data.readers.recognize import FORMATS
@@ -10,9 +8,6 @@ from peerveil.study.actions import KINDS
 from peerveil.web.console import files
 from peerveil.web.console.explore import MODULES
 from peerveil.web.console.pages.request import PageRequest, operation
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 
 def overview(request: PageRequest) -> Response:

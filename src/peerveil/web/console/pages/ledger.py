@@ -1,23 +1,18 @@
 """Pages of the ledger: accounts, history, what remains; in words and as charts."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from starlette.responses import Response
 
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import read_epsilon
 from peerveil.report import COLORS, Svg, new_axes, safe_svg
 from peerveil.web.common.errors import NotFound
+from peerveil.web.console.app import ConsoleApp
 from peerveil.web.console.explore import MODULES
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from starlette.responses import Response
-
-    from peerveil.web.console.app import ConsoleApp
-    from peerveil.web.console.pages.request import PageRequest
+from peerveil.web.console.pages.request import PageRequest
 
 _LARGE: Final = 10  # a budget above it needs a confirmation
 _EXPORTS: Final = {"csv": "text/csv", "json": "application/json"}
@@ -93,7 +88,7 @@ def verify(request: PageRequest) -> Response:
 def _budgets_chart(accounts: tuple[tuple[str, float, float], ...]) -> Svg:
     """Bars: what was spent, what is left, in percent of each budget."""
 
-    def draw() -> Axes:
+    def draw() -> Any:
         (ax,) = new_axes(7, 0.8 + 0.5 * len(accounts))
         spent = [100 * used / max(used + rest, 1e-12) for _, used, rest in accounts]
         places = range(len(accounts))
@@ -114,7 +109,7 @@ def _history_chart(debits: tuple[float, ...], budget: float) -> Svg:
     """What was spent, debit by debit, against the whole budget."""
     heights = [0.0, *accumulate(debits)]
 
-    def draw() -> Axes:
+    def draw() -> Any:
         from matplotlib.ticker import MaxNLocator
 
         (ax,) = new_axes(7, 2.6)

@@ -1,23 +1,19 @@
 """The first page, and the pages of the five modules: explore before spending, then choose what to run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from peerveil.core.errors import BadInput
+from starlette.responses import Response
+
+from peerveil.core.errors import BadInput, one_of
 from peerveil.study.actions import Action, Parameter, actions_of
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import files, runs, simulations
 from peerveil.web.console.explore import MODULES
+from peerveil.web.console.files import DataFile
 from peerveil.web.console.pages.ledger import accounts_of
+from peerveil.web.console.pages.request import PageRequest
 from peerveil.web.console.studies import form_text, offered, read_settings
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from peerveil.web.console.files import DataFile
-    from peerveil.web.console.pages.request import PageRequest
 
 NOT_OFFERED: Final = ("rankings.aggregate",)
 """Actions that read randomized rankings from devices, which the Data page does not accept: use the command line."""
@@ -132,9 +128,7 @@ def form_fields(
 def prepare(request: PageRequest, name: str) -> Response:
     """Draft a run from a form, and have it checked."""
     form, actions = request.form, _offered(name)
-    kind = actions.get(request.field("action"))
-    if kind is None:
-        raise BadInput("action", got=request.field("action"), want=f"one of {', '.join(actions)}")
+    kind = actions[one_of(request.field("action"), "action", actions)]
     simulated = form.get("simulate") == "yes"
     if kind.kinds and not form.get("data"):
         wanted = " or ".join(kind.kinds)

@@ -7,8 +7,6 @@
 - **Answers**: pages are templates in which everything is escaped; scripts and styles come only from files of the console.
 """
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -24,6 +22,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException
+from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from peerveil import __version__
@@ -32,9 +31,6 @@ from peerveil.web.common.errors import Forbidden, NotFound, ServiceError
 from peerveil.web.console import users
 from peerveil.web.console.app import LOCAL_USER, ConsoleApp
 from peerveil.web.console.users import User
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 COOKIE: Final = "peerveil_session"
 POLICY: Final = (
@@ -133,10 +129,7 @@ class PageRequest:
         self, content: str | bytes | Path, name: str, kind: str, *, afterwards: Callable[[], object] | None = None
     ) -> Response:
         """A file to be saved, never shown as a page of this site; ``afterwards`` is called when it was sent."""
-        headers = {
-            "Content-Disposition": f'attachment; filename="{name}"',
-            "Content-Security-Policy": _DOWNLOAD_POLICY,
-        }
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": _DOWNLOAD_POLICY}
         task = None if afterwards is None else BackgroundTask(afterwards)
         if isinstance(content, Path):  # it may be too large for the memory
             return self.finish(FileResponse(content, media_type=kind, headers=headers, background=task))

@@ -1,19 +1,15 @@
 """Pages of runs: what would be spent, the progress, the results, and files to download."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from starlette.responses import Response
 
 from peerveil.study.report import saved_page
 from peerveil.web.common.errors import NotFound
 from peerveil.web.console import runs
 from peerveil.web.console.pages.request import PageRequest, operation
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
-
-    from peerveil.web.console.runs import ConsoleRun
+from peerveil.web.console.runs import ConsoleRun
 
 _MEDIA_TYPES: Final = {".csv": "text/csv", ".json": "application/json", ".svg": "image/svg+xml", ".toml": "text/plain"}
 

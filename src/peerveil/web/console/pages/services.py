@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.errors import PeerveilError, one_of
 from peerveil.storage import Address
 from peerveil.web.common.errors import Conflict
 from peerveil.web.console.app import start_command
@@ -69,9 +69,7 @@ def gateway_page(request: PageRequest) -> Response:
 
 def confirm_clock(request: PageRequest) -> Response:
     """An operator has checked the clock."""
-    what = request.field("what")
-    if what not in CLOCK:
-        raise BadInput("what", got=what, want=f"one of the two: {', or '.join(CLOCK.values())}")
+    what = one_of(request.field("what"), "what", CLOCK)
     gateway = request.app.services.gateway()
     if gateway.in_doubt() is None:
         raise Conflict("the clock is not in doubt; nothing was done")

@@ -1,15 +1,10 @@
 """Pages of users: sign-in, invitations, roles, and the activity log."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from starlette.responses import Response
 
 from peerveil.web.common.errors import Forbidden
 from peerveil.web.console import users
 from peerveil.web.console.pages.request import PageRequest, operation
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 
 def _target(path: str) -> str:
@@ -46,7 +41,7 @@ def sign_out(request: PageRequest) -> Response:
 def invitation(request: PageRequest) -> Response:
     """An invitation."""
     token = request.path("token")
-    with request.app.reading() as connection:
+    with request.app.database.reading() as connection:
         role = users.invitation(connection, token).role
     return request.page("join.html", token=token, role=role, may=users.ROLES[role], shortest=users.SHORTEST_PASSWORD)
 

@@ -28,25 +28,17 @@ from peerveil.timing.batches import in_place, nearest_elsewhere
 from peerveil.timing.durations import TICKS, Duration, in_words, read_duration
 
 if TYPE_CHECKING:
-    from peerveil.timing.delays import Delay
+    from peerveil.timing.distributions import Delay
 
 MOST_EPSILON: Final = 100
 """The largest epsilon: far beyond use, and far from where floats overflow."""
 
 
 class DelayMechanism(ABC):
-    """A pair of delay distributions, for batched and for other comments, with its guarantee.
+    """A pair of delay distributions, ``batched`` and ``unbatched`` (B and U in the paper), with its guarantee.
 
-    Attributes
-    ----------
-    batched, unbatched : Delay
-        The two distributions, B and U in the paper.
-    epsilon, exact_epsilon : float, Fraction
-        The guarantee for a pair of comments.
-    gap : float
-        How far apart (in seconds) two comments may be in the harmless case and still be covered.
-    gap_ticks, window_ticks : int
-        The gap, and the width of one sitting.
+    ``epsilon`` is for a pair of comments; ``gap`` is how far apart (in seconds) two comments may be in the harmless case and
+    still be covered. ``gap_ticks`` and ``window_ticks`` are the gap and the width of one sitting, exactly.
     """
 
     follow_ups_only: ClassVar[bool] = False
@@ -67,8 +59,6 @@ class DelayMechanism(ABC):
         if self.window_ticks >= self.gap_ticks:
             raise BadInput("window", got=window, want=f"less than the gap ({in_words(self.gap)})")
         self._options = options
-
-    # ---- parameters ---------------------------------------------------------------------------------------------
 
     @property
     def window(self) -> float:
@@ -99,8 +89,6 @@ class DelayMechanism(ABC):
         """The same mechanism with other parameters: ``replace(gap=600)``."""
         own = {"epsilon": self.exact_epsilon, "gap": self.gap, "window": self.window, **self._options}
         return type(self)(**{**own, **changes})
-
-    # ---- delays -------------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod
@@ -140,8 +128,6 @@ class DelayMechanism(ABC):
         nearest = before if self.follow_ups_only else np.minimum(before, after)
         return np.asarray(in_place(nearest <= self.window_ticks // 1000, order))
 
-    # ---- guarantee ----------------------------------------------------------------------------------------------
-
     @property
     def neighbors(self) -> str:
         """The neighbors in one sentence."""
@@ -162,8 +148,6 @@ class DelayMechanism(ABC):
         """The epsilon at which a whole batch of this size is distinguished from as many lone comments."""
         whole(size, "size", 2)
         return self.epsilon * ((size - 1) if self.follow_ups_only else size / 2)
-
-    # ---- identity -----------------------------------------------------------------------------------------------
 
     def _identity(self) -> tuple[Any, ...]:
         return (type(self), self.exact_epsilon, self.gap_ticks, self.window_ticks, self.batched, self.unbatched)
@@ -188,5 +172,4 @@ class DelayMechanism(ABC):
 def check_mechanism(mechanism: object) -> None:
     """Refuse what is no delay mechanism."""
     if not isinstance(mechanism, DelayMechanism):
-        want = "a mechanism such as FollowUp(epsilon=1, gap=600, window=300)"
-        raise BadInput("mechanism", got=mechanism, want=want)
+        raise BadInput("mechanism", got=mechanism, want="a mechanism such as FollowUp(epsilon=1, gap=600, window=300)")
