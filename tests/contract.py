@@ -73,19 +73,31 @@ def swap() -> tuple[float, float]:
     return found.right, found.bound + SLACK
 
 
-RELEASE = Entry(
-    make=lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), randomness=r),
-    honest=lambda: sampled(release_adversary.claims(), "publish, the whole function", 100),
-    broken=lambda: sampled(release_adversary.claims(), "one reviewer counted"),
-    adversary=release_adversary.swap_attack,
-    attack=swap,
+def released(make: Callable[[Randomness], Result], honest: str, broken: str, samples: int = 10_000) -> Entry:
+    return Entry(
+        make=make,
+        honest=lambda: sampled(release_adversary.claims(), honest, samples),
+        broken=lambda: sampled(release_adversary.claims(), broken),
+        adversary=release_adversary.swap_attack,
+        attack=swap,
+    )
+
+
+RELEASE = released(
+    lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), randomness=r),
+    "publish, the whole function",
+    "thresholds from the private means",
+    100,
 )
-LAPLACE = Entry(
-    make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(epsilon=1), randomness=r),
-    honest=lambda: sampled(release_adversary.claims(), "sorted means, Laplace"),
-    broken=lambda: sampled(release_adversary.claims(), "largest loads"),
-    adversary=release_adversary.swap_attack,
-    attack=swap,
+COUNTS = released(
+    lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), thresholds=[-1, 1], randomness=r),
+    "counts of reviewers",
+    "noise of half size",
+)
+QUESTION = released(
+    lambda r: release.ask(reviews(), epsilon=1, scale=(1, 10), randomness=r),
+    "ask, two groups of reviewers",
+    "noise for every group on its own",
 )
 
 # ---- timing ------------------------------------------------------------------------------------------------------

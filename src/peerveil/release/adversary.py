@@ -31,6 +31,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, numbers, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import MaxNormNoise, Randomness
+from peerveil.release.ask import group_counts
 from peerveil.release.estimate import CountModel, default_thresholds, estimate
 from peerveil.release.family import Family, counts_at
 from peerveil.release.mechanism import NoisyCounts, check_thresholds, means_guarantee
@@ -257,6 +258,21 @@ def published_means(assignment: Assignment, count: int, randomness: Randomness) 
     return np.array([memory[row.tobytes()] for row in rows])
 
 
+def asked_groups(assignment: Assignment, count: int, randomness: Randomness) -> Ints:
+    """``count`` releases for epsilon 1 as :func:`~peerveil.release.ask` draws them: every second reviewer is in a group."""
+    return group_counts(_groups(assignment), _EPSILON, randomness, count)
+
+
+def _groups(assignment: Assignment) -> list[tuple[Floats, Floats]]:
+    means, at = reviewer_means(assignment.weight, assignment.reviewer), np.array(_AT)
+    return [(means[0::2], at), (means[1::2], at)]
+
+
+def _one_noise_per_group(assignment: Assignment, count: int, randomness: Randomness) -> Ints:
+    parts = [group_counts([group], _EPSILON, randomness, count) for group in _groups(assignment)]
+    return np.concatenate(parts, axis=1)
+
+
 def _in_row_order(assignment: Assignment, count: int, randomness: Randomness) -> Ints:
     means = np.bincount(assignment.reviewer, weights=assignment.weight) / np.bincount(assignment.reviewer)
     below = int((means <= np.nextafter(0.25, 0)).sum())
@@ -282,10 +298,11 @@ def claims() -> Iterator[Claim]:
     yield count_claim(
         published_means,
         "publish, the whole function, epsilon 1",
-        covers=("release.publish", "release.ask"),
+        covers=("release.publish",),
         pairs=neighbors()[:2],
         samples=2_000,
     )
+    yield count_claim(asked_groups, "ask, two groups of reviewers, epsilon 1", covers=("release.ask",))
     yield count_claim(
         partial(noisy_counts, epsilon=2),
         "counts, noise of half size",
@@ -301,4 +318,10 @@ def claims() -> Iterator[Claim]:
         _private_thresholds,
         "counts, thresholds from the private means",
         fault="thresholds are quantiles of the private means",
+    )
+    yield count_claim(
+        _one_noise_per_group,
+        "ask, noise for every group on its own",
+        covers=("release.ask",),
+        fault="an exchange between two groups is protected by twice epsilon only",
     )

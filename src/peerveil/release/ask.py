@@ -8,7 +8,7 @@ Few counts get little noise each: two per group here, against a dozen for a whol
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final
@@ -197,12 +197,11 @@ def ask(
         raise BadInput("groups", got=Verbatim(f"{len(sides)} groups"), want=f"at most {MOST_GROUPS}")
     noise = MaxNormNoise(2 * len(sides), epsilon)
     models = [CountModel(side.family, side.thresholds, noise) for side in sides]
-    private = np.concatenate([counts_at(side.means, side.thresholds) for side in sides]).astype(np.int64)
     if account is not None:  # one debit per conference: each is protected with this epsilon
         for table in tables.values():
             purpose = f"how {NOUNS[weight]} is distributed"
             account.spend(guarantee, purpose=purpose, data=table, randomness=randomness)
-    counts = (private + noise.draw(randomness)[0]).reshape(-1, 2)
+    counts = group_counts([(side.means, side.thresholds) for side in sides], epsilon, randomness).reshape(-1, 2)
     half_width = noise.half_width(level)
     answers = [
         _answer(side, model, row, half_width, level) for side, model, row in zip(sides, models, counts, strict=True)
@@ -215,6 +214,18 @@ def ask(
         differences=tuple(_difference(a, b) for a, b in combinations(answers, 2)),
         distance=tuple(side.distance for side in sides),
     )
+
+
+def group_counts(
+    groups: Sequence[tuple[Floats, Floats]], epsilon: Number, randomness: Randomness, count: int = 1
+) -> Ints:
+    """``count`` releases of the counts of all groups, each given by its means and thresholds: one row each, with joint noise.
+
+    This is the only step of :func:`ask` that sees who wrote what. It is epsilon-DP: an exchange concerns one A and one
+    B, so the counts of all groups change by at most 1 (:class:`~peerveil.release.NoisyCounts`).
+    """
+    private = np.concatenate([counts_at(means, thresholds) for means, thresholds in groups]).astype(np.int64)
+    return private + MaxNormNoise(private.size, epsilon).draw(randomness, count)
 
 
 def _read_tables(reviews: Any, columns: Mapping[str, str] | None) -> dict[str, Reviews]:

@@ -331,9 +331,11 @@ def check_thresholds(thresholds: Sequence[float] | None, argument: str = "thresh
         return None
     want = f"1 to {MOST_COUNTS} different finite numbers"
     try:
-        values = np.unique(np.asarray(list(thresholds), dtype=np.float64))
+        values = np.asarray(list(thresholds), dtype=np.float64)
     except (TypeError, ValueError):
         raise BadInput(argument, got=thresholds, want=want) from None
-    if not 1 <= values.size <= MOST_COUNTS or values.size < len(thresholds) or not np.isfinite(values).all():
+    ascending = np.unique(values)
+    valid = values.ndim == 1 and 1 <= values.size <= MOST_COUNTS and ascending.size == values.size
+    if not (valid and np.isfinite(values).all()):
         raise BadInput(argument, got=thresholds, want=want)
-    return values
+    return ascending
