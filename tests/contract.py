@@ -73,10 +73,10 @@ def swap() -> tuple[float, float]:
     return found.right, found.bound + SLACK
 
 
-def released(make: Callable[[Randomness], Result], honest: str, broken: str, samples: int = 10_000) -> Entry:
+def released(make: Callable[[Randomness], Result], honest: str, broken: str) -> Entry:
     return Entry(
         make=make,
-        honest=lambda: sampled(release_adversary.claims(), honest, samples),
+        honest=lambda: sampled(release_adversary.claims(), honest),
         broken=lambda: sampled(release_adversary.claims(), broken),
         adversary=release_adversary.swap_attack,
         attack=swap,
@@ -87,7 +87,6 @@ RELEASE = released(
     lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), randomness=r),
     "publish, the whole function",
     "thresholds from the private means",
-    100,
 )
 COUNTS = released(
     lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), thresholds=[-1, 1], randomness=r),
