@@ -18,8 +18,9 @@ import polars as pl
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import number, probability
+from peerveil.core.exact import number
 from peerveil.core.randomness import MaxNormNoise, Randomness
+from peerveil.core.randomness.max_norm import read_level
 from peerveil.core.result import Result
 from peerveil.data import Reviews
 from peerveil.data.table import is_frame
@@ -188,7 +189,7 @@ def ask(
     >>> strict.lower <= strict.estimate <= strict.upper
     True
     """
-    probability(level, "level")
+    read_level(level)
     randomness, guarantee = Randomness.of(randomness), means_guarantee(epsilon)
     tables = _read_tables(reviews, columns)
     distance = None if stricter_than is None else number(stricter_than, "stricter_than", 1e-6, 1e6)

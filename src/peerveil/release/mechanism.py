@@ -15,10 +15,9 @@ import polars as pl
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import probability
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import MaxNormNoise, Randomness
-from peerveil.core.randomness.max_norm import MOST_COUNTS
+from peerveil.core.randomness.max_norm import MOST_COUNTS, read_level
 from peerveil.core.result import Result
 from peerveil.data import Reviews
 from peerveil.release.estimate import CountModel, Estimate, default_thresholds, estimate
@@ -283,7 +282,7 @@ def publish(
     >>> stricter.shares.columns[:4]
     ['threshold', 'below', 'below_lower', 'below_upper']
     """
-    probability(level, "level")
+    read_level(level)
     randomness = Randomness.of(randomness)
     guarantee = means_guarantee(epsilon)
     reviews = Reviews.of(reviews, "reviews", columns=columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, exp_bounds, probability, whole
+from peerveil.core.exact import Number, exp_bounds, number, whole
 from peerveil.core.guarantee import read_epsilon
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 SMALLEST_EPSILON: Final = Fraction(1, 1000)  # below it the noise exceeds whatever could be counted
 MOST_COUNTS: Final = 200
 _BITS: Final = 192  # of a uniform number, before more are drawn
+
+
+def read_level(level: object) -> float:
+    """The coverage of an interval: below 1, since noise has no bound."""
+    return number(level, "level", 0.0, 1 - 1e-9, want="a probability below 1, such as 0.95")
 
 
 @dataclass(frozen=True)
@@ -95,16 +100,15 @@ class MaxNormNoise:
 
     def half_width(self, level: float) -> int:
         """The least m with P(all abs(z_k) <= m) >= level, so that all counts lie within m of what is published at once."""
-        probability(level, "level")
-        radius = np.arange(self.radii.size)
+        read_level(level)
         # within a radius r, all coordinates are at most m with probability ((2 min(m, r) + 1) / (2 r + 1))^size
-        largest = np.log(2 * radius + 1)
+        largest = np.log(2 * np.arange(self.radii.size) + 1)
         mass = np.log(np.maximum(self.radii, 1e-300))
-        for half in radius.tolist():
-            inside = np.exp(mass + self.size * (np.minimum(largest[half], largest) - largest)).sum()
-            if inside >= level:
-                return half
-        return int(radius[-1])
+
+        def inside(half: int) -> float:
+            return float(np.exp(mass + self.size * (np.minimum(largest[half], largest) - largest)).sum())
+
+        return bisect_left(range(self.radii.size - 1), level, key=inside)
 
 
 @lru_cache(maxsize=64)
