@@ -104,7 +104,8 @@ class Trial:
     def squares(self) -> tuple[float, float, float]:
         """Mean squared errors: ours, the peer's and that of public data alone."""
         ours, peer, public = (
-            float(np.mean((guess - self.truth) ** 2)) for guess in (self.result.means, self.peer, self.result.expectation)
+            float(np.mean((guess - self.truth) ** 2))
+            for guess in (self.result.means, self.peer, self.result.expectation)
         )
         return ours, peer, public
 

@@ -266,6 +266,13 @@ LOCAL = Entry(
     adversary=rankings_adversary.local_loss,
     attack=guess_report,
 )
+CONSENSUS = Entry(
+    make=lambda r: rankings.consensus(votes(), epsilon=1, randomness=r),
+    honest=lambda: rankings_adversary.consensus_loss(3) <= 1,
+    broken=lambda: rankings_adversary.consensus_loss(3, noise_epsilon=2) <= 1,
+    adversary=rankings_adversary.consensus_loss,
+    attack=guess_ranking,
+)
 RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), epsilon=1, randomness=r))
 
 # ---- truth -------------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ STEPS: dict[str, str] = {
     "calibration.decide": 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\n'
     "draws = 1\niterations = 600",
     "calibration.plan": 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
+    "rankings.consensus": 'data = "votes"\naccount = "main"\nepsilon = 1',
     "rankings.test": 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
     "rankings.randomize": 'data = "votes"\naccount = "main"\nepsilon = 1',
     "rankings.aggregate": 'data = "voted"',
@@ -76,6 +77,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "calibration plan": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--out", "OUT"),
     "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
                            "--out", "OUT"),
+    "rankings consensus": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
     "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
     "rankings randomize": ("DATA/ballots.csv", "--epsilon", "1", "--out", "OUT"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),

@@ -72,6 +72,7 @@ MECHANISMS: dict[str, Entry] = {
     "calibration.Strategy": strategy_entry(panel().strategy(adversary_error=0.55)),
     "rankings.LocalProtocol": contract.LOCAL,
     "rankings.randomize_rankings": contract.RANDOMIZED,
+    "rankings.consensus": contract.CONSENSUS,
     "rankings.uniformity_test": contract.CENTRAL,
     "truth.randomize_answers": contract.ANSWERS,
 }
@@ -205,7 +206,9 @@ def findings() -> dict[str, Any]:
     meeting = contract.conference()
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
-        "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], strictness=[0, 1], trials=2, progress=False),
+        "release.ReleasePlan": release.plan_release(
+            public, epsilons=[1, 4], strictness=[0, 1], trials=2, progress=False
+        ),
         "timing.DelayPlan": timing.plan_delays(contract.log(), percentile=25),
         "timing.PostingSchedule": timing.post(contract.log(), mechanism=follow_up, randomness=lane()).operator,
         "timing.TimingAudit": timing.audit_log(

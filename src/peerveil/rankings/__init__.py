@@ -3,6 +3,7 @@
 From Busa-Fekete, Fotakis and Zampetakis, *Private and Non-private Uniformity Testing for Ranking Data* (2021), corrected
 and improved.
 
+- **The consensus**: :func:`consensus` gives a :class:`Consensus`: an order of the items with intervals.
 - **Test**: :func:`uniformity_test` gives a :class:`UniformityTest` with a p-value that may be published.
 - **Ask people without ever seeing their rankings**: devices follow a :class:`LocalProtocol` and send a
   :class:`RandomizedRanking` each; :func:`aggregate_rankings` tests from these alone; :func:`choose_questions` says how many
@@ -17,6 +18,7 @@ True
 """
 
 from peerveil.rankings.aggregate import aggregate_rankings
+from peerveil.rankings.consensus import Consensus, consensus
 from peerveil.rankings.local import (
     LocalProtocol,
     RandomizedRanking,
@@ -30,6 +32,7 @@ from peerveil.rankings.uniformity import UniformityTest, uniformity_test
 from peerveil.rankings.variation import mahonian, spread_at, total_variation
 
 __all__ = [
+    "Consensus",
     "LocalProtocol",
     "Mallows",
     "PowerCurve",
@@ -38,6 +41,7 @@ __all__ = [
     "UniformityTest",
     "aggregate_rankings",
     "choose_questions",
+    "consensus",
     "kendall_distance",
     "mahonian",
     "people_needed",

@@ -6,6 +6,7 @@ over *all* neighboring data sets of a small size:
 
 - :func:`central_loss`: the largest loss of a central test over all data sets of k rankings of m items;
   :func:`noisy_loss`: of any statistic with Laplace noise.
+- :func:`consensus_loss`: the largest loss of a consensus, over all replacements of a ranking.
 - :func:`local_loss`: the largest loss of one randomized ranking over all pairs of rankings.
 - :func:`guess_last_ranking`: the attack itself, and how often it is right.
 - :func:`claims`: whole tests, sound and deliberately broken, for the audit's registry.
@@ -18,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
-from itertools import combinations_with_replacement, permutations
+from itertools import combinations_with_replacement, permutations, product
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,8 +29,9 @@ from peerveil.audit.check import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness import Randomness
+from peerveil.core.randomness import PermutohedronNoise, Randomness
 from peerveil.rankings.central import PRIVATE, CentralTest, ClippedBatches, central_test
+from peerveil.rankings.kernels import add_places
 from peerveil.rankings.laws import NoisyLaw, laplace_tail
 from peerveil.rankings.local import LocalProtocol
 from peerveil.rankings.uniformity import ranking_guarantee
@@ -168,9 +170,35 @@ def _randomized_twice(ranking: Any, count: int, randomness: Randomness) -> list[
     return [a + b for a, b in zip(*(_randomized(ranking, count, randomness) for _ in range(2)), strict=True)]
 
 
+def consensus_loss(
+    items: int = 3, *, epsilon: Number = 1, noise_epsilon: Number | None = None, reach: int = 4
+) -> float:
+    """The largest loss of :func:`~peerveil.rankings.consensus`, exactly, over all replacements and noise up to a radius.
+
+    The loss of an output is epsilon (ceil(norm(z - d)) - ceil(norm(z))), z the noise and d twice the difference of two rankings.
+    ``noise_epsilon`` makes the noise for another epsilon, which is a fault if it is larger.
+    """
+    noise = PermutohedronNoise(items, epsilon if noise_epsilon is None else noise_epsilon)
+    size = float(read_epsilon(noise.epsilon))
+    kinds = all_rankings(items)
+    moves = np.unique(2 * (kinds[:, None] - kinds[None]).reshape(-1, items), axis=0)
+    span = range(-2 * items * reach, 2 * items * reach + 1)
+    points = [np.array([*rest, -sum(rest)]) for rest in product(span, repeat=items - 1)]
+    inside = [point for point in points if noise.norm(point) <= reach]
+    loss = max(math.ceil(noise.norm(point - move)) - math.ceil(noise.norm(point)) for point in inside for move in moves)
+    return size * loss
+
+
+def _consensus_sums(rows: Any, count: int, randomness: Randomness, *, epsilon: Number = _EPSILON) -> Ints:
+    sums = np.zeros(rows.shape[1], dtype=np.int64)
+    add_places(rows, np.ones(len(rows), dtype=np.int64), sums)
+    noise = PermutohedronNoise(rows.shape[1], epsilon)
+    return np.array([sums + noise.draw(randomness) for _ in range(count)])
+
+
 @register
 def claims() -> Iterator[Claim]:
-    """Every kind of output of the module for epsilon 1, and two that break their claim."""
+    """Every kind of output of the module for epsilon 1, and some that break their claim."""
     # everybody agrees but one, who agrees too or is the opposite: what moves norms most
     agreed = np.tile(np.arange(20), (6, 1))
     opposed = np.vstack([agreed[1:], np.arange(20)[::-1]])
@@ -190,6 +218,20 @@ def claims() -> Iterator[Claim]:
     )
     for method in PRIVATE:
         yield central(name=f"rankings, {method}, epsilon 1", mechanism=partial(_noisy, method=method))
+    few = np.tile(np.arange(4), (3, 1))
+    summed = partial(
+        Claim,
+        covers=("rankings.consensus",),
+        pairs=(Neighbors("the last agrees or opposes", few, np.vstack([few[1:], few[0][::-1]])),),
+        guarantee=ranking_guarantee(_EPSILON, partial=True),
+        samples=10_000,
+    )
+    yield summed(name="rankings, consensus, epsilon 1", mechanism=_consensus_sums)
+    yield summed(
+        name="rankings, consensus with half the noise",
+        mechanism=partial(_consensus_sums, epsilon=2 * _EPSILON),
+        fault="the noise is made for epsilon 2",
+    )
     yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_randomized)
     yield central(
         name="rankings, noise for one ranking less",

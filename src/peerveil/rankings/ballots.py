@@ -33,8 +33,8 @@ _MOST_COUNT: Final = 2**40
 class Ballots:
     """Checked rankings of ``items`` items; unless they are ``held`` in memory, one pass over them is all there is."""
 
-    def __init__(self, pieces: Iterable[Any], table: Rankings | None = None) -> None:
-        self._table = table
+    def __init__(self, pieces: Iterable[Any], table: Rankings | None = None, *, identified: bool = True) -> None:
+        self._table, self._identified = table, identified  # whether a ledger will ask for the identity of a stream
         self._sums = RankingSums()
         self._rest: Iterator[tuple[Any, Ints]] = self._checked(pieces)
         self._parts: list[tuple[Any, Ints]] = []
@@ -53,13 +53,20 @@ class Ballots:
             raise BadInput("rankings", got=Verbatim("no rankings"), want="at least two rankings")
 
     @classmethod
-    def of(cls, rankings: Any, *, columns: Mapping[str, str] | None = None, layout: str | None = None) -> Ballots:
+    def of(
+        cls,
+        rankings: Any,
+        *,
+        columns: Mapping[str, str] | None = None,
+        layout: str | None = None,
+        identified: bool = True,
+    ) -> Ballots:
         """From any supported form; ``columns`` and ``layout`` as in :meth:`peerveil.data.Rankings.read`."""
         settings: dict[str, Any] = {"columns": columns, "layout": layout}
         options = [name for name, value in settings.items() if value is not None]
         if isinstance(rankings, (str, os.PathLike)):
             if Path(rankings).suffix.lower() in _PREFLIB and not options:
-                return cls(Rankings.stream(rankings))
+                return cls(Rankings.stream(rankings), identified=identified)
             rankings = Rankings.read(rankings, **settings)
         elif is_frame(rankings):
             rankings = Rankings.from_frame(rankings, **settings)
@@ -75,7 +82,7 @@ class Ballots:
             rankings = rankings if pieces else Rankings(rankings)
         if isinstance(rankings, Rankings):
             return cls([rankings], rankings)
-        return cls([rankings] if isinstance(rankings, np.ndarray) else rankings)
+        return cls([rankings] if isinstance(rankings, np.ndarray) else rankings, identified=identified)
 
     def _checked(self, pieces: Iterable[Any]) -> Iterator[tuple[Any, Ints]]:
         """Every piece as ranks and counts, with the same items, counted and fingerprinted."""
@@ -101,7 +108,7 @@ class Ballots:
             self.total += int(counts.sum())
             if self.total > _MOST_COUNT:
                 raise BadInput("rankings", got=Verbatim("more than 2^40 rankings"), want="at most 2^40")
-            if self._table is None:
+            if self._table is None and self._identified:
                 self._sums.add(ranks, counts, names)
             yield ranks, counts
 
@@ -109,6 +116,11 @@ class Ballots:
     def data(self) -> Any:
         """The identity of the data for a ledger; of a stream only after it was read."""
         return self._table if self._table is not None else self._sums.hexdigest(self._names)
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The items' names, or numbers where they have none."""
+        return tuple(range(self.items)) if self._names == checked_items(None, self.items) else self._names
 
     def blocks(self) -> Iterator[tuple[Any, Ints]]:
         """Ranks and counts, piece by piece; once only if they are not held."""

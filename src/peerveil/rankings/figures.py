@@ -13,6 +13,7 @@ from peerveil.report import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.rankings.consensus import Consensus
     from peerveil.rankings.local import RandomizedRankings
     from peerveil.rankings.plan import PowerCurve
     from peerveil.rankings.uniformity import UniformityTest
@@ -90,3 +91,24 @@ def draw_power(curve: PowerCurve, ax: Axes) -> None:
         ax.set_xscale("log")
     ax.set(xlabel="people", ylabel=f"power at level {curve.level:g}", ylim=(0, 1.02))
     ax.legend(fontsize="small", loc="best")
+
+
+def draw_consensus(result: Consensus, ax: Axes) -> None:
+    """Scores as dots with simultaneous intervals, the best item on top; long lists show the first 40."""
+    shown = result.order[:40]
+    places = np.arange(len(shown))
+    scores = np.array([result.scores[item] for item in shown])
+    low, high = np.array([result.score_intervals[item] for item in shown]).T
+    color = COLORS["private"] if result.guarantee.private else COLORS["accent"]
+    ax.errorbar(
+        scores, places, xerr=np.maximum([scores - low, high - scores], 0.0), fmt="o", ms=5, capsize=3, color=color
+    )
+    ranks = [result.rank_intervals[item] for item in shown]
+    labels = [
+        f"{item}  ({low} to {high})" if low < high else f"{item}  ({low})"
+        for item, (low, high) in zip(shown, ranks, strict=True)
+    ]
+    ax.set_yticks(places, labels, parse_math=False)
+    ax.invert_yaxis()
+    unit = "strength" if result.method == "bradley-terry" else "places above the middle, on average"
+    ax.set(xlabel=f"{unit} ({result.level:.0%} simultaneous intervals; possible ranks in brackets)")

@@ -147,7 +147,7 @@ def uniformity_test(
     source = Randomness.of(randomness)
     if account is not None and exact is None:
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
-    ballots = Ballots.of(rankings, columns=columns, layout=layout)
+    ballots = Ballots.of(rankings, columns=columns, layout=layout, identified=account is not None)
     ballots.require_enough()
     test, value = _statistic(ballots, method, exact, source)
     ballots.require_enough()

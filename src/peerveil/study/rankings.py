@@ -1,4 +1,4 @@
-"""Actions of the rankings module: test whether rankings differ from chance, plan for it, and do it from local reports."""
+"""Actions of the rankings module: the consensus, the test whether rankings differ from chance, plans, and local reports."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, r
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from peerveil.data import Rankings
     from peerveil.study.execute import Context, Inputs, StudyFile
 
@@ -23,6 +25,77 @@ Level = Annotated[
     InnerShare, common("The probability that rankings made by pure chance are called different.", "Significance level")
 ]
 _BUDGET: Final = common("Privacy budget (epsilon) for one person's ranking. Smaller is more private.")
+
+
+class RankConsensus(Action["Rankings"]):
+    """What do people prefer on the whole?"""
+
+    name, title = "rankings.consensus", "Find the consensus"
+    about = "Rank the items by all people's rankings, with intervals that may be published."
+    details = (
+        "Whole, partial and tied rankings are taken. borda orders the items by their mean ranks; bradley-terry gives strengths, "
+        "whose differences are log-odds of preferring one item to another. The intervals hold for all items at once."
+    )
+    publishes = "scores and ranks of the items with intervals (nothing without an epsilon)"
+    operator = "how many rankings and items were read"
+    kinds = ("rankings",)
+    spends = True
+    calls = "peerveil.rankings:consensus"
+    examples = (
+        "rankings.csv --epsilon 1",
+        "rankings.csv --epsilon 1 --ledger budget.db --account survey-2026",
+        "rankings.csv --epsilon none --method bradley-terry",
+    )
+
+    epsilon: Annotated[EpsilonOrNone, _BUDGET]
+    method: Annotated[
+        Literal["auto", "borda", "bradley-terry"], Setting("How items are scored; auto takes borda.", "Scores")
+    ] = "auto"
+    level: Annotated[InnerShare, common("The probability with which all intervals hold at once.", "Confidence")] = 0.95
+
+    @classmethod
+    def suggest(cls, table: Rankings) -> SuggestedStep:  # noqa: ARG003
+        """For every table of rankings."""
+        return SuggestedStep("Which items do people prefer? An order with intervals.", {"epsilon": 1})
+
+    def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee | None:
+        """The mechanism's own; none without an epsilon."""
+        from peerveil.core.randomness import PermutohedronNoise
+        from peerveil.rankings.uniformity import ranking_guarantee
+
+        if self.epsilon == "none":
+            return None
+        PermutohedronNoise(len(inputs.table.items), self.epsilon)
+        return ranking_guarantee(self.epsilon, partial=True)
+
+    def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
+        """Find it once."""
+        private = self.epsilon != "none"
+        result = self.call(
+            inputs.table,
+            epsilon=self.epsilon if private else None,
+            randomness=context.randomness,
+            account=context.account if private else None,
+        )
+        first = result.top(min(3, len(result.order)))
+        certain = ", ".join(map(str, first.surely)) or "no item"
+        part = OutcomePart(
+            f"{result.summary()}. Certainly among the first three: {certain}.",
+            [f"{result.summary()}."],
+            {"order": [str(item) for item in result.order], "method": result.method, "rankings": result.rankings},
+        )
+        part.table(*_table_of(result.frame().head(_MOST_NAMES)))
+        part.csv("consensus.csv", result.frame())
+        part.json("consensus.json", result)
+        parts = {"public" if private else "private": part}
+        outcome = Outcome.guaranteed("Which items do people prefer?", result.guarantee, **parts)
+        caption = "Scores of the items with intervals that hold for all of them at once; in brackets the ranks that are possible."
+        outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=private)
+        if private:
+            guess = "Somebody who knows every ranking but one guesses between two candidates for the last one"
+            _protect_ranking(outcome, result.guarantee, guess)
+        _add_items(outcome, inputs.table)
+        return outcome
 
 
 class RankingsTest(Action["Rankings"]):
@@ -262,6 +335,16 @@ def _test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: 
     return outcome
 
 
+def _table_of(frame: pl.DataFrame) -> tuple[list[str], list[tuple[object, ...]]]:
+    """Headers and cells of the consensus in a report."""
+    rows = [
+        (row["rank"], row["item"], f"{row['score']:.2f} ({row['score_lower']:.2f} to {row['score_upper']:.2f})",
+         f"{row['rank_lower']} to {row['rank_upper']}")
+        for row in frame.to_dicts()
+    ]  # fmt: skip
+    return ["rank", "item", "score with interval", "possible ranks"], rows
+
+
 def _add_items(outcome: Outcome, table: Rankings) -> None:
     """The items as they were read, so that the operator notices a misread table."""
     names = ", ".join(table.items[:_MOST_NAMES])
@@ -270,4 +353,10 @@ def _add_items(outcome: Outcome, table: Rankings) -> None:
     outcome.private.results["item_names"] = list(table.items)
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (RankingsTest, PlanRankings, RandomizeRankings, AggregateRankings)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
+    RankConsensus,
+    RankingsTest,
+    PlanRankings,
+    RandomizeRankings,
+    AggregateRankings,
+)

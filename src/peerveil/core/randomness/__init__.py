@@ -9,6 +9,7 @@ The pieces that modules build on:
 
 - noise for numbers: :meth:`Randomness.laplace`, :meth:`Randomness.discrete_laplace`, with scales from
   :func:`laplace_scale`; for counts that move together: :class:`MaxNormNoise`;
+  for sums of rankings: :class:`PermutohedronNoise`;
 - randomized response for classes: :class:`Response` and :meth:`Randomness.respond`;
 - uniforms, whole numbers, permutations and weighted choices.
 
@@ -19,7 +20,8 @@ The pieces that modules build on:
 """
 
 from peerveil.core.randomness.max_norm import MaxNormNoise
+from peerveil.core.randomness.permutohedron import PermutohedronNoise
 from peerveil.core.randomness.response import Response
 from peerveil.core.randomness.source import Randomness, laplace_scale
 
-__all__ = ["MaxNormNoise", "Randomness", "Response", "laplace_scale"]
+__all__ = ["MaxNormNoise", "PermutohedronNoise", "Randomness", "Response", "laplace_scale"]
