@@ -97,7 +97,8 @@ def errors_at(
     settings: dict[str, Any], trials: int, seed: int, advance: Callable[[int], None], scale: float = SCALE_AS_PRINTED
 ) -> Floats:
     """Squared errors, one row per trial and one column per method."""
-    rng, randomness = np.random.default_rng(seed), Randomness.simulation(seed)
+    rng = np.random.default_rng(seed)
+    randomness = Randomness.simulation(np.random.SeedSequence(seed).spawn(1)[0])  # independent of the conferences
     rows = []
     for _ in range(trials):
         conference = simulate_conference(rng=rng, **settings)
@@ -259,7 +260,7 @@ def _draw(panel: _Setting, points: tuple[float, ...], every: list[Floats]) -> Ax
 
 def less_noise(quick: bool = False, progress: bool | None = None) -> Reproduction:
     """Figure 2a's setting with less noise and with biased reviewers: where does a release beat what is public?"""
-    trials, reviewers = (6, 10) if quick else (200, 30)
+    trials, reviewers = (6, 10) if quick else (100, 30)
     scales, biases = ((1.0, 0.03), (0.0, 0.3)) if quick else ((1.0, 0.3, 0.1, 0.03), (0.0, 0.1, 0.3))
     every: dict[tuple[float, float], Floats] = {}
     with progress_bar("less noise", total=trials * len(scales) * len(biases), show=progress) as advance:
