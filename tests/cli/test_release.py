@@ -134,7 +134,7 @@ def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (tmp_path / "three" / "release" / "figure-2g.svg").exists()
     code, out, _ = run(capsys, "reproduce", "release/less-noise", "--quick", "--json", "--out", tmp_path / "two")
     assert code == 0
-    assert len(json.loads(out)[0]["rows"]) == 4
+    assert len(json.loads(out)[0]["rows"]) == 8
     code, _, err = run(capsys, "reproduce", "release/figure-9")
     assert code == base.BAD_INPUT
     assert "release/figure-2a" in err

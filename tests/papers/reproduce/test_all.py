@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.cli.runner import run
 
 from peerveil.papers.reproduce import Comparison, Reproduction, Verdict, experiments
 from peerveil.papers.reproduce.illustrations import ILLUSTRATIONS
 from peerveil.papers.reproduce.page import write_page
+from peerveil.papers.reproduce.release import METHODS, explain_ours, explain_win
 
 # as the papers number them; Wang and Xu have none
 PRINTED = {
@@ -42,6 +44,46 @@ def test_projection_on_a_convex_set_never_hurts() -> None:
     (row,) = experiments()["release/proposition-4.2"](True, False).rows
     assert row.verdict is Verdict.AGREES
     assert 0.1 < float(row.ours) <= 1  # the largest error of all trials
+
+
+def test_theorems_of_release_hold_and_the_tie_rule_is_an_erratum() -> None:
+    results = {name: experiments()[f"release/theorem-{name}"](True, False) for name in ("4.3", "4.6", "4.7", "4.8")}
+    assert all(result.counts[Verdict.DIFFERS] == 0 for result in results.values())
+    assert {
+        name: result.counts[Verdict.ERRATUM] for name, result in results.items() if result.counts[Verdict.ERRATUM]
+    } == {"4.8": 1}
+    split = results["4.3"].rows[1].ours
+    assert split.startswith("10 of 10, ")  # both answers occur
+    assert 0 < int(split.split(", ")[1].split()[0]) < 10
+
+
+@pytest.mark.parametrize(
+    ("paper", "public", "sentence"),
+    [
+        (8.0, 1.0, "public data alone do better"),
+        (1.0, 8.0, "they do not explain the win"),
+        (1.0, 1.0, "public data alone do as well"),
+    ],
+)
+def test_every_panel_says_whether_public_data_explain_the_win(paper: float, public: float, sentence: str) -> None:
+    rng = np.random.default_rng(1)
+    errors = np.ones((40, len(METHODS))) + rng.normal(scale=0.1, size=(40, len(METHODS)))
+    errors[:, METHODS.index("paper")] *= paper
+    errors[:, METHODS.index("public")] *= public
+    assert sentence in explain_win(errors)
+    assert ("the release says more" in explain_ours(errors)) is (public > 1)
+
+
+def test_a_panel_of_figure_2_has_our_release_and_public_data() -> None:
+    result = experiments()["release/figure-2f"](True, False)
+    assert [row.verdict for row in result.rows] == [Verdict.AGREES, Verdict.NOTHING_PRINTED] * 2
+    # at epsilon 1 ten reviewers tell nothing: public data alone are several times better than the paper's algorithm
+    for row in result.rows[::2]:
+        assert "the win says nothing about the mechanism" in row.explanation
+    for row in result.rows[1::2]:
+        projection, counts, public = (float(value) for value in row.ours.split(" / "))
+        assert public < projection / 2
+        assert counts < projection / 2
 
 
 def test_verdicts_are_written_as_data_and_read_back() -> None:
