@@ -205,7 +205,9 @@ def findings() -> dict[str, Any]:
     meeting = contract.conference()
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
-        "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], strictness=[0, 1], trials=2, progress=False),
+        "release.ReleasePlan": release.plan_release(
+            public, epsilons=[1, 4], strictness=[0, 1], trials=2, progress=False
+        ),
         "timing.DelayPlan": timing.plan_delays(contract.log(), percentile=25),
         "timing.PostingSchedule": timing.post(contract.log(), mechanism=follow_up, randomness=lane()).operator,
         "timing.TimingAudit": timing.audit_log(

@@ -190,7 +190,9 @@ FAULTS: Final = (
         "    return private + MaxNormNoise(private.size, epsilon).draw(randomness, count)",
         "    parts = [MaxNormNoise(at.size, epsilon).draw(randomness, count) for _, at in groups]\n"
         "    return private + np.concatenate(parts, axis=1)",
-        ("tests/release/test_adversary.py::test_sound_claims_pass_and_broken_ones_are_caught_with_the_registered_samples",),
+        (
+            "tests/release/test_adversary.py::test_sound_claims_pass_and_broken_ones_are_caught_with_the_registered_samples",
+        ),
     ),
     Fault(
         "a-group-gets-the-means-of-others",

@@ -47,15 +47,19 @@ def conferences(draw: st.DrawFn) -> Reviews:
     held[np.arange(people), np.arange(people) % papers] = True
     held[np.arange(papers) % people, np.arange(papers)] = True
     reviewer, paper = np.nonzero(held)
-    size = {"min_size": reviewer.size, "max_size": reviewer.size}
-    tenths = draw(st.lists(st.integers(0, draw(st.sampled_from([1, 3, 10, 100]))), **size))
-    grades = [draw(st.lists(st.integers(1, 3), **size)) for _ in range(2)]
-    order = draw(st.permutations(range(reviewer.size)))
+    size = reviewer.size
+
+    def whole_numbers(low: int, high: int) -> Any:
+        return np.array(draw(st.lists(st.integers(low, high), min_size=size, max_size=size)))
+
+    tenths = whole_numbers(0, draw(st.sampled_from([1, 3, 10, 100])))
+    clear, sound = whole_numbers(1, 3), whole_numbers(1, 3)
+    order = draw(st.permutations(range(size)))
     return Reviews(
         paper=paper[order],
         reviewer=reviewer[order],
-        score=np.array(tenths)[order] / 10,
-        criteria={"clear": np.array(grades[0])[order], "sound": np.array(grades[1])[order]},
+        score=tenths[order] / 10,
+        criteria={"clear": clear[order], "sound": sound[order]},
     )
 
 

@@ -119,9 +119,7 @@ def test_half_the_epsilon_would_be_noticed() -> None:
 @pytest.mark.parametrize("known", [{}, {(0, 0): 0, (1, 1): 1}])
 def test_sampled_against_exact(public: PublicScores, known: dict[tuple[int, int], int]) -> None:
     exact = posterior_over_assignments(public, NOISY, AT, 1.5, known=known)
-    sampled = sampled_posterior(
-        public, NOISY, AT, 1.5, known=known, sweeps=10_000, randomness=Randomness.simulation(4)
-    )
+    sampled = sampled_posterior(public, NOISY, AT, 1.5, known=known, sweeps=10_000, randomness=Randomness.simulation(4))
     assert np.abs(sampled.posterior - exact.posterior).max() < 0.03
     assert np.abs(sampled.prior - exact.prior).max() < 0.03
     assert math.isnan(sampled.largest_shift)

@@ -18,7 +18,7 @@ from peerveil import BadInput, BudgetExceeded, Ledger, Randomness
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.ledger import SimulationRefused
 from peerveil.papers.release.simulate import simulate_conference
-from peerveil.release import NoisyCounts, PublicScores, PublishedMeans, feasible_region, public_expectation, publish
+from peerveil.release import NoisyCounts, PublicScores, feasible_region, public_expectation, publish
 from peerveil.release import estimate as estimate_module
 from peerveil.release.estimate import CountModel, estimate
 from peerveil.release.expectation import draw_means
@@ -247,12 +247,12 @@ SHAPES = ("no strictness", "normal", "t3", "two groups", "uniform")
 def truth_of(shape: str, reviewers: int, rng: np.random.Generator, spread: float = 0.8) -> tuple[PublicScores, Any]:
     """The public side and the sorted means of a conference of four reviews by each and of each."""
     strict = {
-        "no strictness": lambda: np.zeros(reviewers),
-        "normal": lambda: rng.normal(size=reviewers),
-        "t3": lambda: rng.standard_t(3, reviewers) / np.sqrt(3),
-        "two groups": lambda: ((rng.random(reviewers) < 0.2) - 0.2) / 0.4,
-        "uniform": lambda: rng.uniform(-1, 1, reviewers) * np.sqrt(3),
-    }[shape]()
+        "no strictness": np.zeros(reviewers),
+        "normal": rng.normal(size=reviewers),
+        "t3": rng.standard_t(3, reviewers) / np.sqrt(3),
+        "two groups": ((rng.random(reviewers) < 0.2) - 0.2) / 0.4,
+        "uniform": rng.uniform(-1, 1, reviewers) * np.sqrt(3),
+    }[shape]
     paper = np.repeat(np.arange(reviewers), 4)
     reviewer = (paper + np.tile([0, 1, 3, 7], reviewers)) % reviewers
     score = 5.5 + 1.2 * rng.normal(size=reviewers)[paper] - spread * strict[reviewer] + rng.normal(size=paper.size)

@@ -318,7 +318,9 @@ def claims() -> Iterator[Claim]:
         covers=("release.publish",),
         pairs=neighbors()[:2],
     )
-    yield count_claim(asked_groups, "ask, two groups of reviewers, epsilon 1", covers=("release.ask",), pairs=group_neighbors())
+    yield count_claim(
+        asked_groups, "ask, two groups of reviewers, epsilon 1", covers=("release.ask",), pairs=group_neighbors()
+    )
     yield count_claim(
         partial(noisy_counts, epsilon=2),
         "counts, noise of half size",
