@@ -60,7 +60,7 @@ OTHERS = {
 }
 MECHANISMS: dict[str, Entry] = {
     "release.NoisyCounts": contract.COUNTS,
-    "release.ask": contract.QUESTION,
+    "release.ask": contract.ASK,
     "release.publish": contract.RELEASE,
     "timing.FollowUp": delay(timing.FollowUp(epsilon=1, gap=2700, window=300)),
     "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(epsilon=1, gap=2700, window=300)),

