@@ -56,7 +56,7 @@ def strictness(shape: str, size: int, rng: np.random.Generator) -> Floats:
     if shape == "two groups":  # 20% are stricter than 80%
         return np.asarray(((rng.random(size) < 0.2) - 0.2) / 0.4)
     if shape == "uniform":
-        return rng.uniform(-1, 1, size) * np.sqrt(3)
+        return np.asarray(rng.uniform(-1, 1, size) * np.sqrt(3))
     return np.zeros(size)
 
 
@@ -144,7 +144,8 @@ def histogram(truth: Floats, thresholds: Floats, expectation: Floats, epsilon: f
     cells = np.maximum(release(np.diff(below).astype(int).tolist()), 0)
     places = np.concatenate([[0], np.cumsum(cells)]) * truth.size / max(sum(cells), 1)
     ends = min(expectation[0], thresholds[0]), max(expectation[-1], thresholds[-1])
-    return np.interp(np.arange(truth.size) + 0.5, places, np.concatenate([ends[:1], thresholds, ends[1:]]))
+    knots = np.concatenate([ends[:1], thresholds, ends[1:]])
+    return np.asarray(np.interp(np.arange(truth.size) + 0.5, places, knots))
 
 
 def ratio(squares: Any) -> tuple[float, float]:

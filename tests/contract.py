@@ -93,7 +93,7 @@ COUNTS = released(
     "counts of reviewers",
     "noise of half size",
 )
-QUESTION = released(
+ASK = released(
     lambda r: release.ask(reviews(), epsilon=1, scale=(1, 10), randomness=r),
     "ask, two groups of reviewers",
     "noise for every group on its own",

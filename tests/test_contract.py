@@ -60,8 +60,8 @@ OTHERS = {
 }
 MECHANISMS: dict[str, Entry] = {
     "release.NoisyCounts": contract.COUNTS,
-    "release.ask": contract.QUESTION,
     "release.publish": contract.RELEASE,
+    "release.ask": contract.ASK,
     "timing.FollowUp": delay(timing.FollowUp(epsilon=1, gap=2700, window=300)),
     "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(epsilon=1, gap=2700, window=300)),
     "timing.Uniform": delay(timing.Uniform(epsilon=1, gap=2700, window=300)),

@@ -167,22 +167,60 @@ FAULTS: Final = (
     Fault(
         "the-debit-comes-after-the-draw",
         "release/mechanism.py",
-        """    if account is not None and private:
-        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
-    noisy = mechanism.perturb(exact, public, randomness)
+        """        if account is not None:
+            account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        counts, half_width = mechanism.release(means, randomness)[0], mechanism.noise.half_width(level)
 """,
-        """    noisy = mechanism.perturb(exact, public, randomness)
-    if account is not None and private:
-        account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
+        """        counts, half_width = mechanism.release(means, randomness)[0], mechanism.noise.half_width(level)
+        if account is not None:
+            account.spend(guarantee, purpose=f"reviewers' mean {weight}", data=reviews, randomness=randomness)
 """,
         ("tests/release/test_publish.py::test_the_debit_stands_when_the_noise_is_drawn",),
     ),
     Fault(
-        "the-sensitivity-of-a-single-review-is-too-small",
-        "release/mechanism.py",
-        "1 - Fraction(1, int(several[-1]) ** 2)",
-        "1 - Fraction(1, int(several[-1]))",
-        ("tests/release/test_adversary.py::test_loads_of_one_and_several_reach_the_sensitivity",),
+        "means-are-added-in-the-order-of-rows",
+        "release/public.py",
+        "order = np.lexsort((weights, reviewer))",
+        "order = np.argsort(reviewer, kind='stable')",
+        ("tests/release/test_publish.py::test_equal_data_in_another_row_order_give_equal_bits",),
+    ),
+    Fault(
+        "every-group-gets-noise-of-its-own",
+        "release/ask.py",
+        "    return private + MaxNormNoise(private.size, epsilon).draw(randomness, count)",
+        "    parts = [MaxNormNoise(at.size, epsilon).draw(randomness, count) for _, at in groups]\n"
+        "    return private + np.concatenate(parts, axis=1)",
+        (
+            "tests/release/test_adversary.py::test_sound_claims_pass_and_broken_ones_are_caught_with_the_registered_samples",
+        ),
+    ),
+    Fault(
+        "a-group-gets-the-means-of-others",
+        "release/ask.py",
+        "    labels = _labels(groups, ids.to_list())[by_load]",
+        "    labels = _labels(groups, ids.to_list())",
+        ("tests/release/test_ask.py::test_groups_are_counted_by_their_own_members",),
+    ),
+    Fault(
+        "joint-intervals-are-those-of-a-single-count",
+        "core/randomness/max_norm.py",
+        "np.exp(mass + self.size * (np.minimum",
+        "np.exp(mass + (np.minimum",
+        ("tests/core/randomness/test_max_norm.py::test_variance_and_half_width_follow_from_the_law",),
+    ),
+    Fault(
+        "the-radius-of-noise-ignores-how-many-counts-there-are",
+        "core/randomness/max_norm.py",
+        "        volume = (2 * radius + 1) ** size\n",
+        "        volume = (2 * radius + 1) ** min(size, 2)\n",
+        ("tests/core/randomness/test_max_norm.py::test_certified_bounds_are_bounds_and_tight",),
+    ),
+    Fault(
+        "the-estimate-believes-in-half-of-the-noise",
+        "release/estimate.py",
+        "squares, variance = (noise**2).sum(axis=-1), np.maximum(self._node_variance, 1e-9)",
+        "squares, variance = (noise**2).sum(axis=-1), np.maximum(self._node_variance / 4, 1e-9)",
+        ("tests/release/test_publish.py::test_annealing_leads_to_the_exact_posterior",),
     ),
     Fault(
         "strict-and-lenient-are-exchanged",

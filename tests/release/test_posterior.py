@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.release import posterior as module
-from peerveil.release.mechanism import swap_sensitivity
+from peerveil.release.adversary import swap_odds
+from peerveil.release.family import counts_at
 from peerveil.release.posterior import posterior_over_assignments, sampled_posterior
-from peerveil.release.public import PublicScores
+from peerveil.release.public import PublicScores, reviewer_means
 
 FOUR = PublicScores([[0.1, 0.8], [0.2, 0.9], [0.4, 0.5], [0.3, 0.7]], [2, 2, 2, 2])
+AT = (0.3, 0.45, 0.6)
+NOISY = np.array([2.0, 1.0, 4.0])
 UNEQUAL = PublicScores([[0.1, 0.8, 0.3], [0.2, 0.9, 0.3], [0.4], [0.35, 0.35]], [1, 2, 3, 3])
 
 
@@ -34,13 +37,16 @@ def worlds(public: PublicScores) -> list[tuple[int, ...]]:
     return listed
 
 
-def slow_posterior(public: PublicScores, noisy: Any, scale: float, known: dict[tuple[int, int], int]) -> Any:
+def counts_of(public: PublicScores, author: Any) -> NDArray[np.float64]:
+    return counts_at(reviewer_means(public.values, np.array(author)), np.array(AT))
+
+
+def slow_posterior(public: PublicScores, noisy: Any, epsilon: float, known: dict[tuple[int, int], int]) -> Any:
     table = np.zeros((public.values.size, public.reviewers))
     for author in worlds(public):
         if any(author[public.offsets[p] + k] != who for (p, k), who in known.items()):
             continue
-        theta = np.sort(np.bincount(author, public.values) / public.loads)
-        likelihood = np.exp(-np.abs(theta - noisy).sum() / scale)
+        likelihood = np.exp(-epsilon * np.abs(counts_of(public, author) - noisy).max())
         for slot, who in enumerate(author):
             table[slot, who] += likelihood
     return table / table.sum(axis=1, keepdims=True)
@@ -49,22 +55,21 @@ def slow_posterior(public: PublicScores, noisy: Any, scale: float, known: dict[t
 @pytest.mark.parametrize("known", [{}, {(0, 0): 0}, {(0, 0): 0, (1, 1): 1, (3, 0): 2}])
 def test_exact_against_trying_everything(known: dict[tuple[int, int], int]) -> None:
     for public in (FOUR, UNEQUAL):
-        noisy = np.array([0.2, 0.35, 0.6, 0.9])
-        result = posterior_over_assignments(public, noisy, 0.1, known=known)
-        assert result.posterior == pytest.approx(slow_posterior(public, noisy, 0.1, known), abs=1e-12)
-        assert result.prior == pytest.approx(slow_posterior(public, noisy, 1e12, known), abs=1e-9)
+        result = posterior_over_assignments(public, NOISY, AT, 1.5, known=known)
+        assert result.posterior == pytest.approx(slow_posterior(public, NOISY, 1.5, known), abs=1e-12)
+        assert result.prior == pytest.approx(slow_posterior(public, NOISY, 0.0, known), abs=1e-9)
 
 
 def test_how_many_worlds_there_are() -> None:
     """90 matrices of zeros and ones of order 4 with two ones a row and column (OEIS A001499), times 2^4 orders."""
-    assert posterior_over_assignments(FOUR, np.zeros(4), 1).worlds == 90 * 2**4 == len(worlds(FOUR))
+    assert posterior_over_assignments(FOUR, np.zeros(3), AT, 1).worlds == 90 * 2**4 == len(worlds(FOUR))
 
 
 def test_without_side_knowledge_people_with_equal_loads_cannot_be_told_apart() -> None:
-    result = posterior_over_assignments(FOUR, [0.0, 0.1, 0.9, 1.0], 0.01)
+    result = posterior_over_assignments(FOUR, NOISY, AT, 9)
     assert result.posterior == pytest.approx(np.full((8, 4), 1 / 4), abs=1e-12)
     assert result.largest_shift == pytest.approx(0, abs=1e-9)
-    unequal = posterior_over_assignments(UNEQUAL, [0.0, 0.1, 0.9, 1.0], 0.05)
+    unequal = posterior_over_assignments(UNEQUAL, NOISY, AT, 3)
     assert unequal.posterior[:, 2] == pytest.approx(unequal.posterior[:, 3], abs=1e-12)
     assert unequal.largest_shift > 0.1  # but a load that nobody else has is a name
 
@@ -73,7 +78,6 @@ def test_who_knows_all_but_one_exchange_gains_at_most_epsilon() -> None:
     rng = np.random.default_rng(1)
     everything = worlds(FOUR)
     epsilon = 0.5
-    scale = float(swap_sensitivity(FOUR)) / epsilon
     tried, largest = 0, 0.0
     while tried < 100:
         author = everything[int(rng.integers(len(everything)))]
@@ -84,39 +88,38 @@ def test_who_knows_all_but_one_exchange_gains_at_most_epsilon() -> None:
             continue
         tried += 1
         known = {(k // 2, k % 2): author[k] for k in range(8) if k not in (i, j)}
-        noisy = rng.normal(0.5, 1, 4)
-        result = posterior_over_assignments(FOUR, noisy, scale, known=known)
+        noisy = rng.integers(-2, 7, 3)
+        result = posterior_over_assignments(FOUR, noisy, AT, epsilon, known=known)
         shift = result.shift(i // 2, i % 2, author[i], author[j])
-        thetas = [np.sort(np.bincount(a, FOUR.values) / 2) for a in (author, swapped)]
-        odds = (np.abs(noisy - thetas[1]) - np.abs(noisy - thetas[0])).sum() / scale
+        odds = swap_odds(noisy, counts_of(FOUR, author), counts_of(FOUR, swapped), epsilon=epsilon)
         assert result.worlds == 2
         assert shift == pytest.approx(odds, abs=1e-9)
         assert abs(shift) <= epsilon * (1 + 1e-12)
         largest = max(largest, abs(shift))
-    assert largest > 0.2
+    assert largest == pytest.approx(epsilon)
 
 
 def test_who_knows_less_is_limited_by_the_reach() -> None:
     rng = np.random.default_rng(2)
     for _ in range(50):
-        noisy = rng.normal(0.5, 0.5, 4)
-        result = posterior_over_assignments(FOUR, noisy, 0.5, known={(0, 0): 0, (1, 1): 1})
+        noisy = rng.integers(-2, 7, 3)
+        result = posterior_over_assignments(FOUR, noisy, AT, 0.5, known={(0, 0): 0, (1, 1): 1})
         assert 0 < result.largest_shift <= result.reach
+        assert result.reach <= 0.5 * 4
 
 
-def test_a_doubled_scale_would_be_noticed() -> None:
+def test_half_the_epsilon_would_be_noticed() -> None:
     """The deliberate fault: an adversary who believes in twice the noise gets other probabilities."""
-    noisy, known = np.array([0.2, 0.35, 0.6, 0.9]), {(0, 0): 0}
-    wrong = posterior_over_assignments(FOUR, noisy, 0.2, known=known)
-    assert np.abs(wrong.posterior - slow_posterior(FOUR, noisy, 0.1, known)).max() > 0.02
+    known = {(0, 0): 0}
+    wrong = posterior_over_assignments(FOUR, NOISY, AT, 0.75, known=known)
+    assert np.abs(wrong.posterior - slow_posterior(FOUR, NOISY, 1.5, known)).max() > 0.01
 
 
 @pytest.mark.parametrize("public", [FOUR, UNEQUAL])
 @pytest.mark.parametrize("known", [{}, {(0, 0): 0, (1, 1): 1}])
 def test_sampled_against_exact(public: PublicScores, known: dict[tuple[int, int], int]) -> None:
-    noisy = np.array([0.2, 0.35, 0.6, 0.9])
-    exact = posterior_over_assignments(public, noisy, 0.1, known=known)
-    sampled = sampled_posterior(public, noisy, 0.1, known=known, sweeps=10_000, randomness=Randomness.simulation(4))
+    exact = posterior_over_assignments(public, NOISY, AT, 1.5, known=known)
+    sampled = sampled_posterior(public, NOISY, AT, 1.5, known=known, sweeps=10_000, randomness=Randomness.simulation(4))
     assert np.abs(sampled.posterior - exact.posterior).max() < 0.03
     assert np.abs(sampled.prior - exact.prior).max() < 0.03
     assert math.isnan(sampled.largest_shift)
@@ -129,22 +132,23 @@ def test_the_walk_stays_valid_and_its_means_do_not_drift() -> None:
     rng = np.random.default_rng(7)
     author: NDArray[np.int64] = np.array(worlds(UNEQUAL)[5])
     for seed in range(3):
-        module._chain(UNEQUAL, author, np.arange(9), rng.random(4), 3.0, 500, Randomness.simulation(seed))
+        release = rng.integers(0, 5, 3).astype(float), np.array(AT), 1.0
+        module._chain(UNEQUAL, author, np.arange(9), release, 500, Randomness.simulation(seed))
         assert tuple(author.tolist()) in set(worlds(UNEQUAL))
 
 
 def test_everything_known_leaves_nothing_to_find() -> None:
     author = worlds(FOUR)[17]
     known = {(k // 2, k % 2): who for k, who in enumerate(author)}
-    exact = posterior_over_assignments(FOUR, np.zeros(4), 1, known=known)
-    sampled = sampled_posterior(FOUR, np.zeros(4), 1, known=known, sweeps=10, randomness=Randomness.simulation(1))
+    exact = posterior_over_assignments(FOUR, np.zeros(3), AT, 1, known=known)
+    sampled = sampled_posterior(FOUR, np.zeros(3), AT, 1, known=known, sweeps=10, randomness=Randomness.simulation(1))
     for result in (exact, sampled):
         assert result.posterior.argmax(axis=1).tolist() == list(author)
         assert result.posterior.max(axis=1).tolist() == [1] * 8
 
 
 def test_an_impossible_author_has_no_odds() -> None:
-    result = posterior_over_assignments(FOUR, np.zeros(4), 1, known={(0, 0): 0})
+    result = posterior_over_assignments(FOUR, np.zeros(3), AT, 1, known={(0, 0): 0})
     assert result.authors(0, 1)[0] == 0  # who wrote one review of a paper did not write the other
     assert math.isnan(result.shift(0, 1, 0, 1))
 
@@ -153,10 +157,11 @@ def test_an_impossible_author_has_no_odds() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"noisy": [1.0]}, "noisy"),
-        ({"noisy": [0.0, 0.0, 0.0, math.nan]}, "noisy"),
-        ({"scale": 0}, "scale"),
-        ({"scale": math.nan}, "scale"),
+        ({"counts": [1.0]}, "counts"),
+        ({"counts": [0.0, 0.0, math.nan]}, "counts"),
+        ({"thresholds": [0.0, 0.1, math.inf]}, "thresholds"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": math.nan}, "epsilon"),
         ({"known": {(0, 2): 0}}, "paper, place"),
         ({"known": {(9, 0): 0}}, "paper, place"),
         ({"known": {(0, 0): 4}}, "a reviewer, 0 to 3"),
@@ -166,18 +171,18 @@ def test_an_impossible_author_has_no_odds() -> None:
     ],
 )
 def test_hostile_input(find: Any, changes: dict[str, Any], message: str) -> None:
-    arguments = {"noisy": np.zeros(4), "scale": 1.0, **changes}
+    arguments = {"counts": np.zeros(3), "thresholds": AT, "epsilon": 1.0, **changes}
     with pytest.raises(BadInput, match=message):
-        find(FOUR, arguments.pop("noisy"), arguments.pop("scale"), **arguments)
+        find(FOUR, **arguments)
 
 
 def test_large_conferences_are_sent_to_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
     many = PublicScores([np.linspace(0, 1, 4)] * 30, [4] * 30)
     with pytest.raises(BadInput, match="sampled_posterior"):
-        posterior_over_assignments(many, np.zeros(30), 1)
+        posterior_over_assignments(many, np.zeros(3), AT, 1)
     monkeypatch.setattr(module, "MOST_WORLDS", 100)
     with pytest.raises(BadInput, match="sampled_posterior"):
-        posterior_over_assignments(FOUR, np.zeros(4), 1)
+        posterior_over_assignments(FOUR, np.zeros(3), AT, 1)
     for name in ("sweeps", "chains"):
         with pytest.raises(BadInput, match=name):
-            sampled_posterior(FOUR, np.zeros(4), 1, **{name: 1})  # type: ignore[arg-type]
+            sampled_posterior(FOUR, np.zeros(3), AT, 1, **{name: 1})  # type: ignore[arg-type]

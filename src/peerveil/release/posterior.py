@@ -35,10 +35,9 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import numbers, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import Randomness
+from peerveil.release.public import PublicScores, reviewer_means
 
 if TYPE_CHECKING:
-    from peerveil.release.public import PublicScores
-
     Known = Mapping[tuple[int, int], int]
 
 MOST_WORLDS: Final = 1_000_000
@@ -239,9 +238,12 @@ def _chain(
     counts = np.zeros((author.size, public.reviewers))
     held = np.zeros((public.reviewers, public.papers), dtype=np.int8)
     held[author, paper] = 1
-    sums = np.bincount(author, weights=public.values, minlength=public.reviewers)
+    means = reviewer_means(public.values, author)
+    own = np.zeros((public.reviewers, int(public.loads[-1])), dtype=np.int64)  # the reviews of each reviewer
+    for person, slots in enumerate(np.split(np.argsort(author, kind="stable"), np.cumsum(public.loads)[:-1])):
+        own[person, : slots.size] = slots
     noisy, thresholds, epsilon = release
-    below = (sums[:, None] / public.loads[:, None] <= thresholds).sum(axis=0).astype(np.float64)
+    below = (means[:, None] <= thresholds).sum(axis=0).astype(np.float64)
     thin = max(free.size, 1)
     total, burn = sweeps * thin, sweeps // 5 * thin
     for begin in range(0, total, _STEPS):
@@ -249,7 +251,7 @@ def _chain(
         picks = free[randomness.integers(0, free.size, (steps, 3))] if free.size else np.zeros((steps, 3), np.int64)
         chance, kinds = np.log1p(-randomness.uniform(steps)), randomness.uniform(steps) < 0.5
         _walk(
-            author, paper, public.values, public.loads, held, sums, below, noisy, thresholds, epsilon,
+            author, paper, public.values, public.loads, held, own, means, below, noisy, thresholds, epsilon,
             picks, kinds, chance, counts, burn - begin, thin,
         )  # fmt: skip
     return np.asarray(counts / counts.sum(axis=1, keepdims=True))
@@ -257,8 +259,8 @@ def _chain(
 
 @njit(cache=True, nogil=True)
 def _walk(
-    author: Any, paper: Any, values: Any, loads: Any, held: Any, sums: Any, below: Any, noisy: Any, thresholds: Any,
-    epsilon: float, picks: Any, kinds: Any, chance: Any, counts: Any, burn: int, thin: int,
+    author: Any, paper: Any, values: Any, loads: Any, held: Any, own: Any, means: Any, below: Any, noisy: Any,
+    thresholds: Any, epsilon: float, picks: Any, kinds: Any, chance: Any, counts: Any, burn: int, thin: int,
 ) -> None:  # fmt: skip
     """Steps of the walk, in place: each review of a cycle of two or three goes to the author of the next one."""
     for step in range(picks.shape[0]):
@@ -267,32 +269,51 @@ def _walk(
         if slots[0] != slots[1]:
             givers = author[slots]
             takers = np.roll(givers, -1)
+            received = np.roll(slots, 1)
             for c in range(size):
                 held[givers[c], paper[slots[c]]] -= 1
                 held[takers[c], paper[slots[c]]] += 1
+                _replace(own, loads, givers[c], slots[c], received[c])
             taken = True
             for c in range(size):
                 taken &= held[takers[c], paper[slots[c]]] == 1
             if taken:
-                new_sums, new_below = sums.copy(), below.copy()
+                new_means, new_below = np.empty(size), below.copy()
                 for c in range(size):
                     person = givers[c]
-                    old = new_sums[person] / loads[person]
-                    new_sums[person] += values[slots[(c - 1) % size]] - values[slots[c]]
-                    new = new_sums[person] / loads[person]
-                    for k in range(thresholds.size):
-                        new_below[k] += (new <= thresholds[k]) - (old <= thresholds[k])
+                    new_means[c] = _mean(values, own[person, : loads[person]])
+                    if person not in givers[:c]:
+                        for k in range(thresholds.size):
+                            new_below[k] += (new_means[c] <= thresholds[k]) - (means[person] <= thresholds[k])
                 grown = np.abs(noisy - new_below).max() - np.abs(noisy - below).max()
                 taken = chance[step] <= -grown * epsilon
             if taken:
-                author[slots], sums[:], below[:] = takers, new_sums, new_below
+                author[slots], means[givers], below[:] = takers, new_means, new_below
             else:
-                for c in range(size):
+                for c in range(size - 1, -1, -1):
                     held[takers[c], paper[slots[c]]] -= 1
                     held[givers[c], paper[slots[c]]] += 1
+                    _replace(own, loads, givers[c], received[c], slots[c])
         if step >= burn and (step - burn) % thin == 0:
             for slot in range(author.size):
                 counts[slot, author[slot]] += 1
+
+
+@njit(cache=True, nogil=True)
+def _replace(own: Any, loads: Any, person: int, before: int, after: int) -> None:
+    for place in range(loads[person]):
+        if own[person, place] == before:
+            own[person, place] = after
+            return
+
+
+@njit(cache=True, nogil=True)
+def _mean(values: Any, slots: Any) -> float:
+    """The mean as the mechanism computes it, to the last bit: weights are added in ascending order."""
+    total = 0.0
+    for value in np.sort(values[slots]):
+        total += value
+    return float(total / slots.size)
 
 
 def _any_assignment(public: PublicScores, fixed: Ints) -> Ints:
