@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from peerveil.data import Reviews
 from peerveil.data.table import is_frame
 from peerveil.release.estimate import BAND_PRIOR, CountModel, strictness_of
 from peerveil.release.family import Family, counts_at
-from peerveil.release.mechanism import NOUNS, count_bounds, means_guarantee
+from peerveil.release.mechanism import NOUNS, OWN_PART, count_bounds, means_guarantee, points
 from peerveil.release.public import PublicScores, reviewer_means
 from peerveil.release.weights import review_weights
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
 
+BELOW: Final = dict.fromkeys(NOUNS, "below") | {"miscalibration": "stricter than"}
 _TYPICAL: Final = 1.4  # chance SDs: two counts there say most about how far reviewers differ
 MOST_GROUPS: Final = 50
 
@@ -49,7 +51,7 @@ class Interval:
 
     def percent(self) -> str:
         """As percentages."""
-        return f"{100 * self.estimate:.0f}% (between {100 * self.lower:.0f}% and {100 * self.upper:.0f}%)"
+        return f"{100 * self.estimate:.0f}% ({100 * self.lower:.0f}% to {100 * self.upper:.0f}%)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class GroupAnswer:
     stricter: Interval
     more_lenient: Interval
     strictness_sd: Interval
+    stricter_by_chance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,9 @@ class StrictnessAnswer(Result):
     Attributes
     ----------
     groups : tuple of GroupAnswer
-        For each group the share of reviewers who are stricter, or more lenient, than asked, and the standard deviation of
-        strictness. The shares' intervals hold for all groups at once with probability ``level``, whatever the truth; those of
-        the standard deviation assume that strictness is roughly normal.
+        For each group the share of reviewers who are stricter, or more lenient, than asked, the standard deviation of
+        strictness, and the share who would be stricter by chance alone. The shares' intervals hold for all groups at once with
+        probability ``level``, whatever the truth; those of the standard deviation assume that strictness is roughly normal.
     differences : tuple of Difference
         Between all pairs of groups; their intervals hold at once with the shares'.
     distance : tuple of float
@@ -100,22 +103,28 @@ class StrictnessAnswer(Result):
     distance: tuple[float, ...]
 
     def summary(self) -> str:
-        """The answers in one sentence per group and difference."""
-        lines = []
-        for group, distance in zip(self.groups, self.distance, strict=True):
-            where, sd = f" in {group.name}" if group.name else "", group.strictness_sd
-            lines.append(
-                f"{group.stricter.percent()} of {group.reviewers:,} reviewers{where} are at least {distance:.2g} points stricter "
-                f"than the average; strictness has a standard deviation of {sd.estimate:.2g} ({sd.lower:.2g} to {sd.upper:.2g}, "
-                "if it is roughly normal)."
-            )
-        for pair in self.differences:
+        """The answers: one sentence per group, and what is certain of their differences."""
+        lines = [self._sentence(group, distance) for group, distance in zip(self.groups, self.distance, strict=True)]
+        certain = [pair for pair in self.differences if pair.certain]
+        for pair in self.differences if len(self.differences) == 1 else certain:
+            low, high = 100 * pair.stricter.lower, 100 * pair.stricter.upper
             sure = "differs" if pair.certain else "may be the same"
             lines.append(
-                f"The share of strict reviewers in {pair.group} and {pair.other} {sure}: the difference is between "
-                f"{100 * pair.stricter.lower:.0f} and {100 * pair.stricter.upper:.0f} percentage points."
+                f"The share of strict reviewers {sure}: in {pair.group} minus in {pair.other}, it is between {low:.0f} and "
+                f"{high:.0f} percentage points."
             )
+        if len(self.differences) > 1 and not certain:
+            lines.append("The share of strict reviewers may be the same in all groups.")
         return " ".join(lines)
+
+    def _sentence(self, group: GroupAnswer, distance: float) -> str:
+        name, sd = f"{group.name}: " if group.name else "", group.strictness_sd
+        return (
+            f"{name}{group.stricter.percent()} of {group.reviewers:,} reviewers are at least {points(distance)} "
+            f"{BELOW[self.weight]} average, where chance alone gives {100 * group.stricter_by_chance:.0f}%; the standard "
+            f"deviation of {OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is "
+            "roughly normal)."
+        )
 
     def frame(self) -> pl.DataFrame:
         """One row per group."""
@@ -125,8 +134,18 @@ class StrictnessAnswer(Result):
             for name in ("stricter", "more_lenient", "strictness_sd"):
                 interval = getattr(group, name)
                 row |= {name: interval.estimate, f"{name}_lower": interval.lower, f"{name}_upper": interval.upper}
-            rows.append(row)
+            rows.append({**row, "stricter_by_chance": group.stricter_by_chance})
         return pl.DataFrame(rows)
+
+    def comparison(self) -> pl.DataFrame:
+        """One row per pair of groups: how much larger the share of strict reviewers is in the first."""
+        names = ("difference", "difference_lower", "difference_upper")
+        return pl.DataFrame(
+            [
+                {"group": pair.group, "other": pair.other, **dict(zip(names, astuple(pair.stricter), strict=True))}
+                for pair in self.differences
+            ]
+        )
 
     def draw(self, ax: Axes) -> None:
         """The share of strict reviewers with its interval, for each group."""
@@ -155,7 +174,7 @@ def ask(
     *,
     epsilon: Number,
     stricter_than: float | None = None,
-    groups: Mapping[Any, str] | None = None,
+    groups: Any = None,
     weight: str = "miscalibration",
     scale: tuple[float, float] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -174,8 +193,9 @@ def ask(
     stricter_than : float, optional
         How many points below the average counts as strict (and above it as lenient). Default: 1.4 standard deviations of what
         chance alone would give, where two counts say most about how far reviewers differ.
-    groups : mapping, optional
-        The group of each reviewer, which is public: ``{"ann": "junior", "bo": "senior"}``.
+    groups : mapping, DataFrame or path, optional
+        The group of each reviewer, which is public: ``{"ann": "junior", "bo": "senior"}``, or a table with the columns
+        reviewer and group.
     weight, scale, columns, level, randomness, account : optional
         As in :func:`~peerveil.release.publish`.
 
@@ -190,9 +210,11 @@ def ask(
     """
     probability(level, "level")
     randomness, guarantee = Randomness.of(randomness), means_guarantee(epsilon)
-    tables = _read_tables(reviews, columns)
+    tables, membership = _read_tables(reviews, columns), None if groups is None else read_groups(groups)
     distance = None if stricter_than is None else number(stricter_than, "stricter_than", 1e-6, 1e6)
-    sides = [side for name, table in tables.items() for side in _sides(name, table, groups, weight, scale, distance)]
+    sides = [
+        side for name, table in tables.items() for side in _sides(name, table, membership, weight, scale, distance)
+    ]
     if len(sides) > MOST_GROUPS:
         raise BadInput("groups", got=Verbatim(f"{len(sides)} groups"), want=f"at most {MOST_GROUPS}")
     noise = MaxNormNoise(2 * len(sides), epsilon)
@@ -227,7 +249,7 @@ def _read_tables(reviews: Any, columns: Mapping[str, str] | None) -> dict[str, R
 
 
 def _sides(
-    name: str, table: Reviews, groups: Mapping[Any, str] | None, weight: str, scale: Any, distance: float | None
+    name: str, table: Reviews, groups: Mapping[str, str] | None, weight: str, scale: Any, distance: float | None
 ) -> list[_Side]:
     """The groups of one conference, in the order of their names."""
     public = PublicScores.of(table, weight=weight, scale=scale)
@@ -256,15 +278,40 @@ def _sides(
     ]
 
 
-def _labels(groups: Mapping[Any, str], ids: list[Any]) -> np.ndarray[Any, Any]:
-    if not isinstance(groups, Mapping) or not all(isinstance(value, str) for value in groups.values()):
-        raise BadInput("groups", got=groups, want="a mapping of reviewers to the names of their groups")
-    missing = [value for value in ids if value not in groups]
+def read_groups(groups: Any) -> dict[str, str]:
+    """The group of each reviewer, from a mapping, or from a table with the columns reviewer and group."""
+    want = "reviewers and the names of their groups: a mapping, or a table with the columns reviewer and group"
+    if isinstance(groups, str | os.PathLike):
+        if not Path(groups).is_file():
+            raise BadInput("groups", got=Verbatim(f"no file {groups}"), want=want)
+        path = Path(groups)
+        try:
+            groups = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
+        except pl.exceptions.PolarsError as error:
+            raise BadInput("groups", got=Verbatim(f"{path}, which cannot be read"), want=want) from error
+    if is_frame(groups) and not isinstance(groups, Mapping):
+        if not {"reviewer", "group"} <= set(groups.columns):
+            raise BadInput("groups", got=list(groups.columns), want=want)
+        rows = list(zip(groups["reviewer"], groups["group"], strict=True))
+    elif isinstance(groups, Mapping):
+        rows = list(groups.items())
+    else:
+        raise BadInput("groups", got=groups, want=want)
+    for _, label in rows:
+        if not isinstance(label, str) or not label.strip():
+            raise BadInput("groups", got=label, want=want)
+    labels = {str(reviewer): label.strip() for reviewer, label in rows}
+    if len(labels) < len(rows):
+        raise BadInput("groups", got=Verbatim("a reviewer twice"), want="every reviewer once")
+    return labels
+
+
+def _labels(groups: Mapping[str, str], ids: list[Any]) -> np.ndarray[Any, Any]:
+    missing = sum(str(value) not in groups for value in ids)
     if missing:
-        raise BadInput(
-            "groups", got=Verbatim(f"no group for reviewer {missing[0]!r}"), want="a group for every reviewer"
-        )
-    return np.array([groups[value] for value in ids])
+        got = Verbatim(f"no group for {missing} of {len(ids)} reviewers")
+        raise BadInput("groups", got=got, want="a group for every reviewer of the data")
+    return np.array([groups[str(value)] for value in ids])
 
 
 def _answer(side: _Side, model: CountModel, counts: Ints, half_width: int, level: float) -> GroupAnswer:
@@ -279,6 +326,7 @@ def _answer(side: _Side, model: CountModel, counts: Ints, half_width: int, level
         Interval(below, float(low[0] / n), float(high[0] / n)),
         Interval(1 - above, float(1 - high[1] / n), float(1 - low[1] / n)),
         Interval(*sd),
+        float(counts_at(side.family.expectation, side.thresholds)[0] / n),
     )
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from peerveil.core.result import stamp_axes
+from peerveil.release.ask import BELOW
+from peerveil.release.mechanism import points
 from peerveil.report import COLORS, logarithmic
 
 if TYPE_CHECKING:
@@ -78,12 +80,22 @@ def draw_answer(answer: StrictnessAnswer, ax: Axes) -> None:
         ms=5,
         capsize=4,
         color=COLORS["private"],
+        label=f"published, joint {answer.level:.0%} intervals",
     )
+    chance = [100 * group.stricter_by_chance for group in answer.groups]
+    ax.plot(chance, places, "|", ms=14, mew=2, color=COLORS["accent"], label="expected by chance")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
     names = [group.name or "all reviewers" for group in answer.groups]
     ax.set_yticks(places, [f"{name} ({group.reviewers:,})" for name, group in zip(names, answer.groups, strict=True)])
-    ax.set(xlabel=f"stricter than average by {answer.distance[0]:.2g} points or more (% of reviewers)", xlim=(0, None))
+    ax.set(xlabel=f"reviewers at least {_distance(answer)} {BELOW[answer.weight]} average (%)", xlim=(0, None))
     ax.set_ylim(-0.6, len(places) - 0.4)
     ax.invert_yaxis()
+
+
+def _distance(answer: StrictnessAnswer) -> str:
+    """By how many points: one number, or from the smallest to the largest if conferences differ."""
+    low, high = min(answer.distance), max(answer.distance)
+    return points(low) if low == high else f"{low:.2g} to {high:.2g} points"
 
 
 def _axis(weight: str) -> str:
