@@ -188,8 +188,9 @@ def plan_release(
         for sd, rows in truths.items():
             public_errors[sd] = float(np.sqrt(np.mean((rows - family.expectation) ** 2)))
         luck = rng.random((trials, 1 + 200))
-        for epsilon in sizes:
-            counted = default_thresholds(family, epsilon) if chosen is None else chosen
+        thresholds_at = {e: default_thresholds(family, e) if chosen is None else chosen for e in sizes}
+        family.counts(np.unique(np.concatenate(list(thresholds_at.values()))))  # simulated once for all epsilons
+        for epsilon, counted in thresholds_at.items():
             noise = MaxNormNoise(counted.size, epsilon)
             model = CountModel(family, counted, noise)
             noticeable[epsilon] = SpreadStatistic(model).noticeable if public.is_private else float("inf")
