@@ -76,14 +76,21 @@ def swap() -> tuple[float, float]:
 RELEASE = Entry(
     make=lambda r: release.publish(reviews(), epsilon=1, scale=(1, 10), randomness=r),
     honest=lambda: sampled(release_adversary.claims(), "publish, the whole function", 100),
-    broken=lambda: sampled(release_adversary.claims(), "one reviewer counted"),
+    broken=lambda: sampled(release_adversary.claims(), "thresholds from the private means"),
     adversary=release_adversary.swap_attack,
     attack=swap,
 )
-LAPLACE = Entry(
-    make=lambda r: release.publish(reviews(), scale=(1, 10), mechanism=release.LaplaceMeans(epsilon=1), randomness=r),
-    honest=lambda: sampled(release_adversary.claims(), "sorted means, Laplace"),
-    broken=lambda: sampled(release_adversary.claims(), "largest loads"),
+ASK = Entry(
+    make=lambda r: release.ask(reviews(), epsilon=1, scale=(1, 10), randomness=r),
+    honest=lambda: sampled(release_adversary.claims(), "publish, the whole function", 100),
+    broken=lambda: sampled(release_adversary.claims(), "in the order of rows"),
+    adversary=release_adversary.swap_attack,
+    attack=swap,
+)
+COUNTS = Entry(
+    make=lambda r: release.publish(reviews(), epsilon=1, thresholds=[-1, 1], scale=(1, 10), randomness=r),
+    honest=lambda: sampled(release_adversary.claims(), "counts of reviewers"),
+    broken=lambda: sampled(release_adversary.claims(), "noise of half size"),
     adversary=release_adversary.swap_attack,
     attack=swap,
 )

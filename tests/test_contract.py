@@ -53,15 +53,15 @@ def is_mechanism(value: Any) -> bool:
 
 # found by the rule above, and yet no mechanism
 OTHERS = {
-    "release.Perturbation": "a protocol for mechanisms of others",
     "timing.audit_log": "for the operator: it publishes nothing",
     "timing.Queue": "promises no differential privacy, and marks its results as not private",
     "calibration.MapAdversary": "the adversary: it tosses coins for ties",
     "truth.randomize": "arrays, which can carry no mark; randomize_answers is the same on tables",
 }
 MECHANISMS: dict[str, Entry] = {
-    "release.LaplaceMeans": contract.LAPLACE,
+    "release.NoisyCounts": contract.COUNTS,
     "release.publish": contract.RELEASE,
+    "release.ask": contract.ASK,
     "timing.FollowUp": delay(timing.FollowUp(epsilon=1, gap=2700, window=300)),
     "timing.ZeroInflatedUniform": delay(timing.ZeroInflatedUniform(epsilon=1, gap=2700, window=300)),
     "timing.Uniform": delay(timing.Uniform(epsilon=1, gap=2700, window=300)),
@@ -205,7 +205,9 @@ def findings() -> dict[str, Any]:
     meeting = contract.conference()
     public = release.PublicScores.of(contract.reviews(), weight="rating", scale=(1, 10))
     return {
-        "release.ReleasePlan": release.plan_release(public, epsilons=[1, 4], leniency=[0, 1], trials=2, progress=False),
+        "release.ReleasePlan": release.plan_release(
+            public, epsilons=[1, 4], strictness=[0, 1], trials=2, progress=False
+        ),
         "timing.DelayPlan": timing.plan_delays(contract.log(), percentile=25),
         "timing.PostingSchedule": timing.post(contract.log(), mechanism=follow_up, randomness=lane()).operator,
         "timing.TimingAudit": timing.audit_log(

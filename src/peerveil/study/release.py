@@ -9,7 +9,7 @@ import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, guess_percent, person_cautions, typical_and_most
-from peerveil.study.spelling import Epsilon, File, InnerShare, Range, ReviewsName, Scale, require
+from peerveil.study.spelling import Epsilon, File, InnerShare, OtherReviews, Range, Scale, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class AskStrictness(_Release):
         common("The group of each reviewer, which is public: a table with reviewer and group.", "Groups of reviewers"),
     ] = None
     compare: Annotated[
-        tuple[ReviewsName, ...],
+        tuple[OtherReviews, ...],
         common(
             "Reviews of other conferences, such as last year's, to compare with. Each is debited this epsilon.",
             "Other conference",
