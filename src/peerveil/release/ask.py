@@ -8,7 +8,7 @@ Few counts get little noise each: two per group here, against a dozen for a whol
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -92,19 +92,19 @@ class StrictnessAnswer(Result):
         probability ``level``, whatever the truth; those of the standard deviation assume that strictness is roughly normal.
     differences : tuple of Difference
         Between all pairs of groups; their intervals hold at once with the shares'.
-    distance : tuple of float
-        By how many points a reviewer must be stricter or more lenient, for each group.
+    distance : float
+        By how many points a reviewer must be stricter or more lenient.
     """
 
     weight: str
     level: float
     groups: tuple[GroupAnswer, ...]
     differences: tuple[Difference, ...]
-    distance: tuple[float, ...]
+    distance: float
 
     def summary(self) -> str:
         """The answers: one sentence per group, and what is certain of their differences."""
-        lines = [self._sentence(group, distance) for group, distance in zip(self.groups, self.distance, strict=True)]
+        lines = [self._sentence(group) for group in self.groups]
         certain = [pair for pair in self.differences if pair.certain]
         for pair in self.differences if len(self.differences) == 1 else certain:
             low, high = 100 * pair.stricter.lower, 100 * pair.stricter.upper
@@ -117,10 +117,10 @@ class StrictnessAnswer(Result):
             lines.append("The share of strict reviewers may be the same in all groups.")
         return " ".join(lines)
 
-    def _sentence(self, group: GroupAnswer, distance: float) -> str:
+    def _sentence(self, group: GroupAnswer) -> str:
         name, sd = f"{group.name}: " if group.name else "", group.strictness_sd
         return (
-            f"{name}{group.stricter.percent()} of {group.reviewers:,} reviewers are at least {points(distance)} "
+            f"{name}{group.stricter.percent()} of {group.reviewers:,} reviewers are at least {points(self.distance)} "
             f"{BELOW[self.weight]} average, where chance alone gives {100 * group.stricter_by_chance:.0f}%; the standard "
             f"deviation of {OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is "
             "roughly normal)."
@@ -129,8 +129,8 @@ class StrictnessAnswer(Result):
     def frame(self) -> pl.DataFrame:
         """One row per group."""
         rows = []
-        for group, distance in zip(self.groups, self.distance, strict=True):
-            row: dict[str, Any] = {"group": group.name, "reviewers": group.reviewers, "points": distance}
+        for group in self.groups:
+            row: dict[str, Any] = {"group": group.name, "reviewers": group.reviewers, "points": self.distance}
             for name in ("stricter", "more_lenient", "strictness_sd"):
                 interval = getattr(group, name)
                 row |= {name: interval.estimate, f"{name}_lower": interval.lower, f"{name}_upper": interval.upper}
@@ -192,7 +192,7 @@ def ask(
         Privacy parameter for one exchange of reviews, for all answers together.
     stricter_than : float, optional
         How many points below the average counts as strict (and above it as lenient). Default: 1.4 standard deviations of what
-        chance alone would give, where two counts say most about how far reviewers differ.
+        chance alone would give (on average over conferences), where two counts say most about how far reviewers differ.
     groups : mapping, DataFrame or path, optional
         The group of each reviewer, which is public: ``{"ann": "junior", "bo": "senior"}``, or a table with the columns
         reviewer and group.
@@ -211,9 +211,16 @@ def ask(
     probability(level, "level")
     randomness, guarantee = Randomness.of(randomness), means_guarantee(epsilon)
     tables, membership = _read_tables(reviews, columns), None if groups is None else read_groups(groups)
-    distance = None if stricter_than is None else number(stricter_than, "stricter_than", 1e-6, 1e6)
+    chance = {name: Family(_private_scores(table, weight, scale)) for name, table in tables.items()}
+    distance = (
+        _typical_distance(chance.values())
+        if stricter_than is None
+        else number(stricter_than, "stricter_than", 1e-6, 1e6)
+    )
     sides = [
-        side for name, table in tables.items() for side in _sides(name, table, membership, weight, scale, distance)
+        side
+        for name, table in tables.items()
+        for side in _sides(name, table, chance[name], membership, weight, scale, distance)
     ]
     if len(sides) > MOST_GROUPS:
         raise BadInput("groups", got=Verbatim(f"{len(sides)} groups"), want=f"at most {MOST_GROUPS}")
@@ -235,7 +242,7 @@ def ask(
         level=level,
         groups=tuple(answers),
         differences=tuple(_difference(a, b) for a, b in combinations(answers, 2)),
-        distance=tuple(side.distance for side in sides),
+        distance=distance,
     )
 
 
@@ -248,23 +255,36 @@ def _read_tables(reviews: Any, columns: Mapping[str, str] | None) -> dict[str, R
     return {str(name): Reviews.of(table, f"reviews[{name!r}]", columns=columns) for name, table in reviews.items()}
 
 
-def _sides(
-    name: str, table: Reviews, groups: Mapping[str, str] | None, weight: str, scale: Any, distance: float | None
-) -> list[_Side]:
-    """The groups of one conference, in the order of their names."""
+def _private_scores(table: Reviews, weight: str, scale: Any) -> PublicScores:
     public = PublicScores.of(table, weight=weight, scale=scale)
     if not public.is_private:
         raise BadInput(
             "reviews", got=Verbatim("reviewers whose means are public"), want="reviewers with several reviews each"
         )
+    return public
+
+
+def _typical_distance(families: Iterable[Family]) -> float:
+    return float(f"{_TYPICAL * np.mean([family.expectation.std() for family in families]):.2g}")
+
+
+def _sides(
+    name: str,
+    table: Reviews,
+    chance: Family,
+    groups: Mapping[str, str] | None,
+    weight: str,
+    scale: Any,
+    distance: float,
+) -> list[_Side]:
+    """The groups of one conference, in the order of their names."""
+    public = chance.public
     reviewer, ids = table.numbered("reviewer")
     means = reviewer_means(review_weights(table, weight=weight, scale=scale).values, reviewer)
     by_load = np.argsort(np.bincount(reviewer), kind="stable")  # the order of public.loads
-    means = means[by_load]
-    center, chance = float(public.values.mean()), Family(public)
-    asked = float(_TYPICAL * chance.expectation.std()) if distance is None else distance
+    means, center = means[by_load], float(public.values.mean())
     if groups is None:
-        return [_Side(name, chance, means, center, asked)]
+        return [_Side(name, chance, means, center, distance)]
     labels = _labels(groups, ids.to_list())[by_load]
     return [
         _Side(
@@ -272,7 +292,7 @@ def _sides(
             Family(public, np.flatnonzero(labels == label)),
             means[labels == label],
             center,
-            asked,
+            distance,
         )
         for label in np.unique(labels)
     ]
