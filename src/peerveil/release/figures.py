@@ -49,7 +49,7 @@ def draw_shares(published: PublishedMeans, ax: Axes) -> None:
     errors = np.maximum([below - low, high - below], 0.0)
     ax.errorbar(
         shares["threshold"], below, yerr=errors, fmt="o", ms=4, capsize=3, color=COLORS["private"],
-        label=f"published, {published.level:.0%}",
+        label=f"published, {published.level:.0%} interval",
     )  # fmt: skip
     chance = 100 * (np.arange(n) + 0.5) / n
     ax.plot(published.expectation, chance, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="by chance")
@@ -80,7 +80,7 @@ def draw_answer(answer: StrictnessAnswer, ax: Axes) -> None:
         ms=5,
         capsize=4,
         color=COLORS["private"],
-        label=f"published, {answer.level:.0%}",
+        label=f"published, {answer.level:.0%} interval",
     )
     chance = [100 * group.stricter_by_chance for group in answer.groups]
     ax.plot(chance, places, "|", ms=14, mew=2, color=COLORS["accent"], label="by chance")

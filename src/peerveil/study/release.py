@@ -220,7 +220,7 @@ class AskStrictness(_Release):
     name, title = "release.ask", "Ask how many are strict"
     about = "Answer how many reviewers are strict, how far they differ, and whether groups or years differ."
     details = (
-        "A chair's own questions need few counts, which get little noise each: about 3 reviewers more or less at epsilon 1. "
+        "A chair's own questions need few counts, which get little noise: at epsilon 1 within 5 reviewers for one group. "
         "Groups of reviewers and several conferences are asked together with one epsilon. Assumes that the scores of every "
         "paper, the number of reviews by each reviewer and the groups are public."
     )
