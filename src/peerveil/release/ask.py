@@ -26,7 +26,7 @@ from peerveil.data import Reviews
 from peerveil.data.table import is_frame
 from peerveil.release.estimate import BAND_PRIOR, CountModel, strictness_of
 from peerveil.release.family import Family, counts_at
-from peerveil.release.mechanism import NOUNS, OWN_PART, count_bounds, means_guarantee, points
+from peerveil.release.mechanism import NOUNS, OWN_PART, count_bounds, means_guarantee, percent, points
 from peerveil.release.public import PublicScores, reviewer_means
 from peerveil.release.weights import review_weights
 
@@ -49,9 +49,10 @@ class Interval:
     lower: float
     upper: float
 
-    def percent(self) -> str:
-        """As percentages."""
-        return f"{100 * self.estimate:.0f}% ({100 * self.lower:.0f}% to {100 * self.upper:.0f}%)"
+    def percent(self, reviewers: int) -> str:
+        """As percentages of so many reviewers."""
+        estimate, lower, upper = (percent(share, reviewers) for share in (self.estimate, self.lower, self.upper))
+        return f"{estimate} ({lower} to {upper})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,11 @@ class StrictnessAnswer(Result):
         return " ".join(lines)
 
     def _sentence(self, group: GroupAnswer) -> str:
-        name, sd = f"{group.name}: " if group.name else "", group.strictness_sd
+        name, sd, n = f"{group.name}: " if group.name else "", group.strictness_sd, group.reviewers
         return (
-            f"{name}{group.stricter.percent()} of {group.reviewers:,} reviewers are at least {points(self.distance)} "
-            f"{BELOW[self.weight]} average, where chance alone gives {100 * group.stricter_by_chance:.0f}%; the standard "
-            f"deviation of {OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is "
-            "roughly normal)."
+            f"{name}{group.stricter.percent(n)} of {n:,} reviewers are at least {points(self.distance)} {BELOW[self.weight]} "
+            f"average, where chance alone gives {percent(group.stricter_by_chance, n)}; the standard deviation of "
+            f"{OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is roughly normal)."
         )
 
     def frame(self) -> pl.DataFrame:

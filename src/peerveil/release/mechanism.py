@@ -39,6 +39,7 @@ ASSUMES_PUBLIC: Final = (
     "This assumes that the scores of every paper and the number of reviews that each reviewer wrote are public (or will be): "
     "they shape what is published and are not protected. What is protected is who wrote which review."
 )
+_QUOTED: Final = 0.1  # the summary quotes the shares nearest to it
 NEIGHBORS: Final = (
     "two reviewers exchange one review each; what papers received and how many reviews each wrote stays as it is"
 )
@@ -156,15 +157,16 @@ class PublishedMeans(Result):
         )
 
     def summary(self) -> str:
-        """The finding in one line: the outer shares, and how far reviewers differ."""
+        """The finding in one line: about which tenth is lowest and highest, and how far reviewers differ."""
         rows, noun, n = self.shares.to_dicts(), NOUNS[self.weight], self.means.size
         if self.spread is None:
             low, mid, high = np.quantile(self.means, [0.1, 0.5, 0.9])
             return f"{n:,} reviewers' {noun}: median {mid:.3g}, from {low:.3g} (10% are below) to {high:.3g} (10% are above)"
-        first, last = rows[0], rows[-1]
-        shares = [_share_in_words(self.weight, first, "below", f"of {n:,} reviewers ")]
-        if len(rows) > 1:
-            shares.append(_share_in_words(self.weight, last, "above"))
+        # the intervals hold together, so that any of the shares may be quoted
+        first, last = (min(rows, key=lambda row: abs(row[side] - _QUOTED)) for side in ("below", "above"))
+        shares = [_share_in_words(self.weight, first, "below", n, f"of {n:,} reviewers ")]
+        if last["threshold"] > first["threshold"]:
+            shares.append(_share_in_words(self.weight, last, "above", n))
         low, high = self.strictness_interval
         return (
             f"{' and '.join(shares)}; the standard deviation of {OWN_PART[self.weight]} is about {self.strictness_sd:.2g} points "
@@ -254,16 +256,28 @@ def points(number: float) -> str:
     return f"{number:.3g} {'point' if number == 1 else 'points'}"
 
 
-def _share_in_words(weight: str, row: dict[str, float], side: str, whom: str = "") -> str:
+def percent(share: float, reviewers: int) -> str:
+    """A share of reviewers, with as many digits as the noise leaves.
+
+    >>> percent(1 / 8, 80), percent(1 / 8, 20_000)
+    ('12%', '12.50%')
+    """
+    return f"{100 * share:.{(reviewers >= 1000) + (reviewers >= 10_000)}f}%"
+
+
+def _share_in_words(weight: str, row: dict[str, float], side: str, reviewers: int, whom: str = "") -> str:
     """One share with its interval; strict and lenient reviewers are called so."""
-    at, (share, low, high) = row["threshold"], (100 * row[name] for name in (side, f"{side}_lower", f"{side}_upper"))
-    interval = f"({low:.0f}% to {high:.0f}%)"
+    at, (share, low, high) = (
+        row["threshold"],
+        (percent(row[name], reviewers) for name in (side, f"{side}_lower", f"{side}_upper")),
+    )
+    interval = f"({low} to {high})"
     if weight == "miscalibration" and side == "below" and at < 0:
-        return f"{share:.0f}% {whom}{interval} are at least {points(-at)} stricter than others on the same papers"
+        return f"{share} {whom}{interval} are at least {points(-at)} stricter than others on the same papers"
     if weight == "miscalibration" and side == "above" and at > 0:
-        return f"{share:.0f}% {whom}{interval} more than {points(at)} more lenient"
+        return f"{share} {whom}{interval} more than {points(at)} more lenient"
     relation = "at most" if side == "below" else "above"
-    return f"{share:.0f}% {whom}{interval} have a {NOUNS[weight]} {relation} {at:.3g}".replace("  ", " ")
+    return f"{share} {whom}{interval} have a {NOUNS[weight]} {relation} {at:.3g}".replace("  ", " ")
 
 
 def count_bounds(counts: Ints, half_width: int, reviewers: int) -> tuple[Ints, Ints]:

@@ -333,7 +333,7 @@ _SHARES: Final = ("below", "above", "stricter", "more_lenient")
 def _cells(frame: pl.DataFrame) -> list[list[Any]]:
     """Rows of a table with shares in percent, as people read them."""
     return [
-        [f"{100 * value:.0f}" if name.startswith(_SHARES) else value for name, value in row.items()]
+        [f"{100 * value:.3g}" if name.startswith(_SHARES) else value for name, value in row.items()]
         for row in frame.to_dicts()
     ]
 
