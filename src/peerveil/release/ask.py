@@ -123,7 +123,8 @@ class StrictnessAnswer(Result):
         return (
             f"{name}{group.stricter.percent(n)} of {n:,} reviewers are at least {points(self.distance)} {BELOW[self.weight]} "
             f"average, where chance alone gives {percent(group.stricter_by_chance, n)}; the standard deviation of "
-            f"{OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is roughly normal)."
+            f"{OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is roughly "
+            "normal)."
         )
 
     def frame(self) -> pl.DataFrame:
