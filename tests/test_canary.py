@@ -40,8 +40,9 @@ PERSON = {"reviews": ("reviewer",), "past": ("reviewer",), "events": ("actor", "
 # the settings of one run of every step that reads data
 STEPS: dict[str, str] = {
     "data.describe": 'data = "reviews"',
-    "release.publish": 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\nbounds = "range"',
-    "release.plan": 'data = "reviews"\nepsilons = [1]\ntrials = 2\nscale = [1, 10]\nbounds = "range"',
+    "release.publish": 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\nattack = true',
+    "release.ask": 'data = "reviews"\naccount = "main"\nepsilon = 1\nscale = [1, 10]\ncompare = ["past"]',
+    "release.plan": 'data = "reviews"\nepsilons = [1]\ntrials = 2\nscale = [1, 10]',
     "timing.audit": 'data = "events"\nepsilons = [1]\npercentile = 25',
     "timing.plan": 'data = "events"\nper = "actor"',
     "timing.post": 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
@@ -70,6 +71,7 @@ PRIVATELY = {
 COMMANDS: dict[str, tuple[str, ...]] = {
     "data describe": ("DATA/reviews.csv", "--out", "OUT"),
     "release publish": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--out", "OUT"),
+    "release ask": ("DATA/reviews.csv", "--epsilon", "1", "--scale", "1:10", "--compare", "DATA/past.csv", "--out", "OUT"),
     "release plan": ("DATA/reviews.csv", "--epsilon", "1", "--trials", "2", "--scale", "1:10", "--out", "OUT"),
     "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT"),
     "timing plan": ("DATA/events.csv", "--per", "actor", "--out", "OUT"),

@@ -217,7 +217,7 @@ def test_pages_plan_the_weight_that_they_release() -> None:
     """A plan of ratings says nothing about a release of miscalibration."""
 
     def weight(arguments: list[str]) -> str:
-        return arguments[arguments.index("--weight") + 1] if "--weight" in arguments else "rating"
+        return arguments[arguments.index("--weight") + 1] if "--weight" in arguments else "miscalibration"
 
     listed = [(name_of(path), shlex.split(line, comments=True)[1:]) for path in PAGES for line in commands(path)]
     planned = [(page, weight(line)) for page, line in listed if line[:2] == ["release", "plan"]]

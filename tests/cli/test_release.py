@@ -11,7 +11,7 @@ from tests.cli.runner import run
 
 from peerveil import Ledger
 from peerveil.cli import base
-from peerveil.data import synthetic_conference
+from peerveil.data import Reviews, synthetic_conference
 
 
 @pytest.fixture
@@ -34,6 +34,11 @@ def test_means(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(rows) == 30
     means = [float(row["published_mean"]) for row in rows]
     assert means == sorted(means)
+    assert all(float(row["lower"]) <= float(row["upper"]) for row in rows)
+    shares = list(csv.DictReader((tmp_path / "out" / "public" / "shares.csv").read_text(encoding="utf-8").splitlines()))
+    assert all(float(row["below_lower"]) <= float(row["below"]) <= float(row["below_upper"]) for row in shares)
+    assert out.index("of 30 reviewers") < out.index("public data alone")  # the answer, and then what it adds
+    assert "whatever the truth" in out
     data = json.loads((tmp_path / "out" / "public" / "means-miscalibration.json").read_text(encoding="utf-8"))
     assert data["mark"] is None
     assert data["guarantee"]["epsilon"] == "1"
@@ -57,7 +62,7 @@ def test_a_published_release_is_never_replaced_silently(
     assert code == base.BAD_INPUT
     assert "--force to replace files in it; doing it again costs its own epsilon" in err
     assert {path.name: path.read_bytes() for path in (out / "public").iterdir()} == first
-    (out / "public" / "means-rating.csv").unlink()  # one file of the three is left: still a release
+    (out / "public" / "means-miscalibration.csv").unlink()  # the other files are left: still a release
     assert run(capsys, *command)[0] == base.BAD_INPUT
     with Ledger.open(book) as ledger:
         assert ledger.account("conference").spent == 1
@@ -80,6 +85,82 @@ def test_a_simulation_is_marked_and_never_entered(
     assert "a simulation is never debited" in err
 
 
+def test_own_thresholds(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [
+        "release",
+        "publish",
+        reviews,
+        "--epsilon",
+        1,
+        "--threshold",
+        -1,
+        "--threshold",
+        1,
+        "--level",
+        0.9,
+        "--seed",
+        1,
+    ]
+    code, out, _ = run(capsys, *command, "--out", tmp_path / "out", "--json")
+    assert code == 0
+    assert [row["threshold"] for row in json.loads(out)["results"]["shares"]] == [-1, 1]
+    code, _, err = run(capsys, *command, "--threshold", 1, "--out", tmp_path / "again")
+    assert code == base.BAD_INPUT
+    assert "thresholds: got" in err
+
+
+def test_ask(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = Reviews.read(reviews)
+    people = table.frame["reviewer"].unique(maintain_order=True).to_list()
+    lines = [f"{person},{'senior' if place % 2 else 'junior'}" for place, person in enumerate(people)]
+    groups = tmp_path / "groups.csv"
+    groups.write_text("\n".join(["reviewer,group", *lines]), encoding="utf-8")
+    asked = ["release", "ask", reviews, "--epsilon", 1, "--scale", "1:10", "--groups", groups, "--stricter-than", 1]
+    code, out, _ = run(capsys, *asked, "--out", tmp_path / "out", "--json")
+    assert code == 0
+    answered = json.loads(out)
+    assert [group["group"] for group in answered["results"]["groups"]] == ["junior", "senior"]
+    assert sum(group["reviewers"] for group in answered["results"]["groups"]) == 30
+    assert {path.name for path in (tmp_path / "out" / "public").iterdir()} == {
+        "answer.csv", "answer.json", "differences.csv", "figure-1.svg"
+    }  # fmt: skip
+    groups.write_text("\n".join(["reviewer,group", *lines[1:]]), encoding="utf-8")
+    code, _, err = run(capsys, *asked, "--out", tmp_path / "again")
+    assert code == base.BAD_INPUT
+    assert "no group for 1 of 30 reviewers" in err
+    groups.write_text("person,group\n", encoding="utf-8")
+    assert run(capsys, *asked, "--out", tmp_path / "again")[0] == base.BAD_INPUT
+
+
+def test_conferences_that_are_compared_are_all_debited_or_none(
+    reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    past = synthetic_conference(papers=40, reviewers=30, seed=5).reviews.write(tmp_path / "past.csv")
+    book = tmp_path / "budget.db"
+    with Ledger.open(book) as ledger:
+        account, other = ledger.account("conference", epsilon=3), ledger.account("other", epsilon=3)
+        paid = ["--epsilon", 1, "--ledger", book, "--account", "conference"]
+        compared = ["release", "ask", reviews, "--compare", past, *paid]
+        code, out, _ = run(capsys, *compared, "--out", tmp_path / "out")
+        assert code == 0
+        assert "this conference:" in out
+        assert "past:" in out
+        assert account.spent == 2
+        code, _, err = run(capsys, *compared, "--out", tmp_path / "again")
+        assert code == base.BUDGET_EXCEEDED
+        assert "requested 2, remaining 1" in err
+        assert account.spent == 2
+        paid[-1] = "other"
+        fresh = synthetic_conference(papers=40, reviewers=30, seed=6).reviews.write(tmp_path / "fresh.csv")
+        assert run(capsys, "release", "ask", fresh, "--compare", past, *paid, "--out", tmp_path / "again")[0] != 0
+        assert other.spent == 0
+    code, _, err = run(
+        capsys, "release", "ask", reviews, "--compare", reviews, "--epsilon", 1, "--out", tmp_path / "again"
+    )
+    assert code == base.BAD_INPUT
+    assert "the same reviews twice" in err
+
+
 def test_plan(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [
         "release",
@@ -97,6 +178,7 @@ def test_plan(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     code, out, _ = run(capsys, *arguments, "--json")
     assert code == 0
     assert len(json.loads(out)["results"]["rows"]) == 6
+    assert "public scores" in json.loads(out)["answer"]
     assert {path.name for path in (tmp_path / "out" / "public").iterdir()} == {"plan.csv", "plan.json", "figure-1.svg"}
 
 

@@ -25,7 +25,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., object]]] = {
     "data.Events.of": ("Events", data.Events.of),
     "data.Labels.of": ("Labels", data.Labels.of),
     "release.publish": ("Reviews", partial(release.publish, epsilon=1)),
-    "release.plan_release": ("Reviews", partial(release.plan_release, epsilons=[1], leniency=[0], trials=2)),
+    "release.plan_release": ("Reviews", partial(release.plan_release, epsilons=[1], strictness=[0], trials=2)),
     "release.review_weights": ("Reviews", release.review_weights),
     "release.PublicScores.of": ("Reviews", release.PublicScores.of),
     "calibration.Conference": ("Reviews", partial(calibration.Conference, functions=STRICTNESS, noise=1, accept=3)),

@@ -130,7 +130,8 @@ def test_a_form_offers_the_declared_settings(kind: type[Action[Any]]) -> None:
         field = fields[parameter.name]
         assert field.parameter == parameter
         assert field.value == parameter.text(parameter.default)
-        assert field.needed is (parameter.required or parameter.refers is not None)
+        refers = parameter.refers
+        assert field.needed is (parameter.required or (refers is not None and not refers.is_optional))
         assert field.choices == (("true", "false") if parameter.is_flag else parameter.choices)
     hidden = {parameter.name for parameter in kind.parameters()} - set(fields)
     assert all(parameter.refers is not None and parameter.refers.kind is None

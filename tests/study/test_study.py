@@ -41,7 +41,7 @@ def test_a_study_from_beginning_to_end(tmp_path: Path) -> None:
     assert names == {
         "report.html", "results.json", "ledger.csv", "release-publish/means-rating.csv", "release-publish/means-rating.json",
         "release-publish/figure-1.svg", "strictness/means-miscalibration.csv", "strictness/means-miscalibration.json",
-        "strictness/figure-1.svg",
+        "strictness/figure-1.svg", "release-publish/shares.csv", "strictness/shares.csv",
     }  # fmt: skip
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
     assert sorted(path.name for path in done.folder.iterdir()) == ["private", "public", "report.html"]
@@ -94,7 +94,7 @@ def test_a_simulation_spends_nothing_and_is_marked(tmp_path: Path) -> None:
     figure = done.folder / "simulated" / "release-publish" / "simulated-figure-1.svg"
     assert "simulation, not private" in figure.read_text()
     files = [path.name for path in (done.folder / "simulated").rglob("*") if path.is_file()]
-    assert len(files) == 5
+    assert len(files) == 6
     assert all(name.startswith("simulated-") for name in files)
     for page in (done.report, done.folder / "simulated" / "simulated-report.html"):
         assert "<h1>SIMULATION: " in page.read_text()
@@ -350,3 +350,26 @@ def test_actions_that_publish_nothing_are_these() -> None:
         "truth.label",
         "truth.compare",
     }
+
+
+def test_a_comparison_debits_every_conference_once_however_often_it_is_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_past(tmp_path)
+    step = '[[steps]]\naction = "release.ask"\ndata = "reviews"\ncompare = ["past"]\naccount = "chairs"\nepsilon = 1\n'
+    file = write_study(tmp_path, step, budget=2, extra=PAST)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "keep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run_study(file, tmp_path / "out")
+    assert spent(tmp_path) == 2
+    done = run_study(file, tmp_path / "out")
+    assert spent(tmp_path) == 2
+    assert [cost.ours for cost in done.costs] == [2]
+    too_little = write_study(tmp_path, step, budget=1, extra=f'ledger = "other.db"\n{PAST}', name="little.toml")
+    with pytest.raises(BudgetExceeded):
+        check_study(Study.read(too_little))

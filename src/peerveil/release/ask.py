@@ -8,9 +8,10 @@ Few counts get little noise each: two per group here, against a dozen for a whol
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from peerveil.data import Reviews
 from peerveil.data.table import is_frame
 from peerveil.release.estimate import BAND_PRIOR, CountModel, strictness_of
 from peerveil.release.family import Family, counts_at
-from peerveil.release.mechanism import NOUNS, count_bounds, means_guarantee
+from peerveil.release.mechanism import NOUNS, OWN_PART, count_bounds, means_guarantee, percent, points
 from peerveil.release.public import PublicScores, reviewer_means
 from peerveil.release.weights import review_weights
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
 
+BELOW: Final = dict.fromkeys(NOUNS, "below") | {"miscalibration": "stricter than"}
 _TYPICAL: Final = 1.4  # chance SDs: two counts there say most about how far reviewers differ
 MOST_GROUPS: Final = 50
 
@@ -48,9 +50,10 @@ class Interval:
     lower: float
     upper: float
 
-    def percent(self) -> str:
-        """As percentages."""
-        return f"{100 * self.estimate:.0f}% (between {100 * self.lower:.0f}% and {100 * self.upper:.0f}%)"
+    def percent(self, reviewers: int) -> str:
+        """As percentages of so many reviewers."""
+        estimate, lower, upper = (percent(share, reviewers) for share in (self.estimate, self.lower, self.upper))
+        return f"{estimate} ({lower} to {upper})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class GroupAnswer:
     stricter: Interval
     more_lenient: Interval
     strictness_sd: Interval
+    stricter_by_chance: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,49 +89,65 @@ class StrictnessAnswer(Result):
     Attributes
     ----------
     groups : tuple of GroupAnswer
-        For each group the share of reviewers who are stricter, or more lenient, than asked, and the standard deviation of
-        strictness. The shares' intervals hold for all groups at once with probability ``level``, whatever the truth; those of
-        the standard deviation assume that strictness is roughly normal.
+        For each group the share of reviewers who are stricter, or more lenient, than asked, the standard deviation of
+        strictness, and the share who would be stricter by chance alone. The shares' intervals hold for all groups at once with
+        probability ``level``, whatever the truth; those of the standard deviation assume that strictness is roughly normal.
     differences : tuple of Difference
         Between all pairs of groups; their intervals hold at once with the shares'.
-    distance : tuple of float
-        By how many points a reviewer must be stricter or more lenient, for each group.
+    distance : float
+        By how many points a reviewer must be stricter or more lenient.
     """
 
     weight: str
     level: float
     groups: tuple[GroupAnswer, ...]
     differences: tuple[Difference, ...]
-    distance: tuple[float, ...]
+    distance: float
 
     def summary(self) -> str:
-        """The answers in one sentence per group and difference."""
-        lines = []
-        for group, distance in zip(self.groups, self.distance, strict=True):
-            where, sd = f" in {group.name}" if group.name else "", group.strictness_sd
-            lines.append(
-                f"{group.stricter.percent()} of {group.reviewers:,} reviewers{where} are at least {distance:.2g} points stricter "
-                f"than the average; strictness has a standard deviation of {sd.estimate:.2g} ({sd.lower:.2g} to {sd.upper:.2g}, "
-                "if it is roughly normal)."
-            )
-        for pair in self.differences:
+        """The answers: one sentence per group, and what is certain of their differences."""
+        lines = [self._sentence(group) for group in self.groups]
+        certain = [pair for pair in self.differences if pair.certain]
+        for pair in self.differences if len(self.differences) == 1 else certain:
+            low, high = 100 * pair.stricter.lower, 100 * pair.stricter.upper
             sure = "differs" if pair.certain else "may be the same"
             lines.append(
-                f"The share of strict reviewers in {pair.group} and {pair.other} {sure}: the difference is between "
-                f"{100 * pair.stricter.lower:.0f} and {100 * pair.stricter.upper:.0f} percentage points."
+                f"The share of strict reviewers {sure}: in {pair.group} minus in {pair.other}, it is between {low:.0f} and "
+                f"{high:.0f} percentage points."
             )
+        if len(self.differences) > 1 and not certain:
+            lines.append("The share of strict reviewers may be the same in all groups.")
         return " ".join(lines)
+
+    def _sentence(self, group: GroupAnswer) -> str:
+        name, sd, n = f"{group.name}: " if group.name else "", group.strictness_sd, group.reviewers
+        return (
+            f"{name}{group.stricter.percent(n)} of {n:,} reviewers are at least {points(self.distance)} {BELOW[self.weight]} "
+            f"average, where chance alone gives {percent(group.stricter_by_chance, n)}; the standard deviation of "
+            f"{OWN_PART[self.weight]} is about {sd.estimate:.2g} points ({sd.lower:.2g} to {sd.upper:.2g}, if it is roughly "
+            "normal)."
+        )
 
     def frame(self) -> pl.DataFrame:
         """One row per group."""
         rows = []
-        for group, distance in zip(self.groups, self.distance, strict=True):
-            row: dict[str, Any] = {"group": group.name, "reviewers": group.reviewers, "points": distance}
+        for group in self.groups:
+            row: dict[str, Any] = {"group": group.name, "reviewers": group.reviewers, "points": self.distance}
             for name in ("stricter", "more_lenient", "strictness_sd"):
                 interval = getattr(group, name)
                 row |= {name: interval.estimate, f"{name}_lower": interval.lower, f"{name}_upper": interval.upper}
-            rows.append(row)
+            rows.append({**row, "stricter_by_chance": group.stricter_by_chance})
         return pl.DataFrame(rows)
+
+    def comparison(self) -> pl.DataFrame:
+        """One row per pair of groups: how much larger the share of strict reviewers is in the first."""
+        names = ("difference", "difference_lower", "difference_upper")
+        return pl.DataFrame(
+            [
+                {"group": pair.group, "other": pair.other, **dict(zip(names, astuple(pair.stricter), strict=True))}
+                for pair in self.differences
+            ]
+        )
 
     def draw(self, ax: Axes) -> None:
         """The share of strict reviewers with its interval, for each group."""
@@ -156,7 +176,7 @@ def ask(
     *,
     epsilon: Number,
     stricter_than: float | None = None,
-    groups: Mapping[Any, str] | None = None,
+    groups: Any = None,
     weight: str = "miscalibration",
     scale: tuple[float, float] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -174,9 +194,10 @@ def ask(
         Privacy parameter for one exchange of reviews, for all answers together.
     stricter_than : float, optional
         How many points below the average counts as strict (and above it as lenient). Default: 1.4 standard deviations of what
-        chance alone would give, where two counts say most about how far reviewers differ.
-    groups : mapping, optional
-        The group of each reviewer, which is public: ``{"ann": "junior", "bo": "senior"}``.
+        chance alone would give (on average over conferences), where two counts say most about how far reviewers differ.
+    groups : mapping, DataFrame or path, optional
+        The group of each reviewer, which is public: ``{"ann": "junior", "bo": "senior"}``, or a table with the columns
+        reviewer and group.
     weight, scale, columns, level, randomness, account : optional
         As in :func:`~peerveil.release.publish`.
 
@@ -191,9 +212,18 @@ def ask(
     """
     read_level(level)
     randomness, guarantee = Randomness.of(randomness), means_guarantee(epsilon)
-    tables = _read_tables(reviews, columns)
-    distance = None if stricter_than is None else number(stricter_than, "stricter_than", 1e-6, 1e6)
-    sides = [side for name, table in tables.items() for side in _sides(name, table, groups, weight, scale, distance)]
+    tables, membership = _read_tables(reviews, columns), None if groups is None else read_groups(groups)
+    chance = {name: Family(_private_scores(table, weight, scale)) for name, table in tables.items()}
+    distance = (
+        _typical_distance(chance.values())
+        if stricter_than is None
+        else number(stricter_than, "stricter_than", 1e-6, 1e6)
+    )
+    sides = [
+        side
+        for name, table in tables.items()
+        for side in _sides(name, table, chance[name], membership, weight, scale, distance)
+    ]
     if len(sides) > MOST_GROUPS:
         raise BadInput("groups", got=Verbatim(f"{len(sides)} groups"), want=f"at most {MOST_GROUPS}")
     noise = MaxNormNoise(2 * len(sides), epsilon)
@@ -213,7 +243,7 @@ def ask(
         level=level,
         groups=tuple(answers),
         differences=tuple(_difference(a, b) for a, b in combinations(answers, 2)),
-        distance=tuple(side.distance for side in sides),
+        distance=distance,
     )
 
 
@@ -238,23 +268,36 @@ def _read_tables(reviews: Any, columns: Mapping[str, str] | None) -> dict[str, R
     return {str(name): Reviews.of(table, f"reviews[{name!r}]", columns=columns) for name, table in reviews.items()}
 
 
-def _sides(
-    name: str, table: Reviews, groups: Mapping[Any, str] | None, weight: str, scale: Any, distance: float | None
-) -> list[_Side]:
-    """The groups of one conference, in the order of their names."""
+def _private_scores(table: Reviews, weight: str, scale: Any) -> PublicScores:
     public = PublicScores.of(table, weight=weight, scale=scale)
     if not public.is_private:
         raise BadInput(
             "reviews", got=Verbatim("reviewers whose means are public"), want="reviewers with several reviews each"
         )
+    return public
+
+
+def _typical_distance(families: Iterable[Family]) -> float:
+    return float(f"{_TYPICAL * np.mean([family.expectation.std() for family in families]):.2g}")
+
+
+def _sides(
+    name: str,
+    table: Reviews,
+    chance: Family,
+    groups: Mapping[str, str] | None,
+    weight: str,
+    scale: Any,
+    distance: float,
+) -> list[_Side]:
+    """The groups of one conference, in the order of their names."""
+    public = chance.public
     reviewer, ids = table.numbered("reviewer")
     means = reviewer_means(review_weights(table, weight=weight, scale=scale).values, reviewer)
     by_load = np.argsort(np.bincount(reviewer), kind="stable")  # the order of public.loads
-    means = means[by_load]
-    center, chance = float(public.values.mean()), Family(public)
-    asked = float(_TYPICAL * chance.expectation.std()) if distance is None else distance
+    means, center = means[by_load], float(public.values.mean())
     if groups is None:
-        return [_Side(name, chance, means, center, asked)]
+        return [_Side(name, chance, means, center, distance)]
     labels = _labels(groups, ids.to_list())[by_load]
     return [
         _Side(
@@ -262,21 +305,46 @@ def _sides(
             Family(public, np.flatnonzero(labels == label)),
             means[labels == label],
             center,
-            asked,
+            distance,
         )
         for label in np.unique(labels)
     ]
 
 
-def _labels(groups: Mapping[Any, str], ids: list[Any]) -> np.ndarray[Any, Any]:
-    if not isinstance(groups, Mapping) or not all(isinstance(value, str) for value in groups.values()):
-        raise BadInput("groups", got=groups, want="a mapping of reviewers to the names of their groups")
-    missing = [value for value in ids if value not in groups]
+def read_groups(groups: Any) -> dict[str, str]:
+    """The group of each reviewer, from a mapping, or from a table with the columns reviewer and group."""
+    want = "reviewers and the names of their groups: a mapping, or a table with the columns reviewer and group"
+    if isinstance(groups, str | os.PathLike):
+        if not Path(groups).is_file():
+            raise BadInput("groups", got=Verbatim(f"no file {groups}"), want=want)
+        path = Path(groups)
+        try:
+            groups = pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema=False)
+        except pl.exceptions.PolarsError as error:
+            raise BadInput("groups", got=Verbatim(f"{path}, which cannot be read"), want=want) from error
+    if is_frame(groups) and not isinstance(groups, Mapping):
+        if not {"reviewer", "group"} <= set(groups.columns):
+            raise BadInput("groups", got=list(groups.columns), want=want)
+        rows = list(zip(groups["reviewer"], groups["group"], strict=True))
+    elif isinstance(groups, Mapping):
+        rows = list(groups.items())
+    else:
+        raise BadInput("groups", got=groups, want=want)
+    for _, label in rows:
+        if not isinstance(label, str) or not label.strip():
+            raise BadInput("groups", got=label, want=want)
+    labels = {str(reviewer): label.strip() for reviewer, label in rows}
+    if len(labels) < len(rows):
+        raise BadInput("groups", got=Verbatim("a reviewer twice"), want="every reviewer once")
+    return labels
+
+
+def _labels(groups: Mapping[str, str], ids: list[Any]) -> np.ndarray[Any, Any]:
+    missing = sum(str(value) not in groups for value in ids)
     if missing:
-        raise BadInput(
-            "groups", got=Verbatim(f"no group for reviewer {missing[0]!r}"), want="a group for every reviewer"
-        )
-    return np.array([groups[value] for value in ids])
+        got = Verbatim(f"no group for {missing} of {len(ids)} reviewers")
+        raise BadInput("groups", got=got, want="a group for every reviewer of the data")
+    return np.array([groups[str(value)] for value in ids])
 
 
 def _answer(side: _Side, model: CountModel, counts: Ints, half_width: int, level: float) -> GroupAnswer:
@@ -291,6 +359,7 @@ def _answer(side: _Side, model: CountModel, counts: Ints, half_width: int, level
         Interval(below, float(low[0] / n), float(high[0] / n)),
         Interval(1 - above, float(1 - high[1] / n), float(1 - low[1] / n)),
         Interval(*sd),
+        float(counts_at(side.family.expectation, side.thresholds)[0] / n),
     )
 
 

@@ -85,7 +85,18 @@ class Family:
         return self._known[key]
 
     def counts(self, thresholds: Floats) -> dict[tuple[Shape, float], Floats]:
-        """For each shape and strength how many means are at most each threshold, one row per draw."""
+        """For each shape and strength how many means are at most each threshold, one row per draw.
+
+        The last counts are remembered: to count at many thresholds, in several parts, first ask for all of them at once.
+        """
+        at, tables = self.__dict__.get("_counted", (thresholds[:0], {}))
+        if not np.isin(thresholds, at).all():
+            at, tables = thresholds, self._simulate_counts(thresholds)
+            self.__dict__["_counted"] = at, tables
+        places = np.searchsorted(at, thresholds)
+        return {part: table[:, places] for part, table in tables.items()}
+
+    def _simulate_counts(self, thresholds: Floats) -> dict[tuple[Shape, float], Floats]:
         tables = {(shape, s): np.empty((self.draws, thresholds.size)) for shape in SHAPES for s in STRENGTHS}
         for shape in SHAPES:
             for draw in range(self.draws):

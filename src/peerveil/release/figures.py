@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from peerveil.core.result import stamp_axes
+from peerveil.release.ask import BELOW
+from peerveil.release.mechanism import points
 from peerveil.report import COLORS, logarithmic
 
 if TYPE_CHECKING:
@@ -30,14 +32,14 @@ def draw_published(published: PublishedMeans, ax: Axes) -> None:
     """Sorted means against rank: what is published, with its band, beside what chance alone would give."""
     n = published.means.size
     share = 100 * (np.arange(n) + 0.5) / n
-    band = f"{published.level:.0%} interval (assumes a family)"
+    band = f"{published.level:.0%} band"
     ax.fill_between(share, published.lower, published.upper, color=COLORS["private"], alpha=0.2, lw=0, label=band)
     ax.plot(share, published.means, color=COLORS["private"], lw=2.5, label="published")
-    ax.plot(share, published.expectation, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
+    ax.plot(share, published.expectation, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="by chance")
     ax.set(
         xlabel="reviewers, lowest to highest (%)", ylabel=_axis(published.weight), xlim=(0, 100), ylim=_band(published)
     )
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
+    ax.legend(loc="upper left", fontsize="small", frameon=False)  # the curves rise from the lower left
 
 
 def draw_shares(published: PublishedMeans, ax: Axes) -> None:
@@ -47,12 +49,12 @@ def draw_shares(published: PublishedMeans, ax: Axes) -> None:
     errors = np.maximum([below - low, high - below], 0.0)
     ax.errorbar(
         shares["threshold"], below, yerr=errors, fmt="o", ms=4, capsize=3, color=COLORS["private"],
-        label=f"published, joint {published.level:.0%} intervals",
+        label=f"published, {published.level:.0%} interval",
     )  # fmt: skip
     chance = 100 * (np.arange(n) + 0.5) / n
-    ax.plot(published.expectation, chance, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="expected by chance")
-    ax.set(xlabel=_axis(published.weight), ylabel="reviewers below (%)", ylim=(-2, 102))
-    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
+    ax.plot(published.expectation, chance, color=COLORS["accent"], ls=(0, (4, 2)), lw=1.6, label="by chance")
+    ax.set(xlabel=_axis(published.weight), ylabel="reviewers at or below (%)", ylim=(-2, 102))
+    ax.legend(loc="upper left", fontsize="small", frameon=False)
 
 
 def draw_release(published: PublishedMeans, left: Axes, right: Axes) -> None:
@@ -78,10 +80,14 @@ def draw_answer(answer: StrictnessAnswer, ax: Axes) -> None:
         ms=5,
         capsize=4,
         color=COLORS["private"],
+        label=f"published, {answer.level:.0%} interval",
     )
+    chance = [100 * group.stricter_by_chance for group in answer.groups]
+    ax.plot(chance, places, "|", ms=14, mew=2, color=COLORS["accent"], label="by chance")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
     names = [group.name or "all reviewers" for group in answer.groups]
     ax.set_yticks(places, [f"{name} ({group.reviewers:,})" for name, group in zip(names, answer.groups, strict=True)])
-    ax.set(xlabel=f"stricter than average by {answer.distance[0]:.2g} points or more (% of reviewers)", xlim=(0, None))
+    ax.set(xlabel=f"reviewers at least {points(answer.distance)}\n{BELOW[answer.weight]} average (%)", xlim=(0, None))
     ax.set_ylim(-0.6, len(places) - 0.4)
     ax.invert_yaxis()
 
@@ -104,11 +110,10 @@ def draw_plan(plan: ReleasePlan, ax: Axes) -> None:
     for i, strictness in enumerate(sorted({row.strictness for row in plan.rows})):
         rows = sorted((row for row in plan.rows if row.strictness == strictness), key=lambda row: row.epsilon)
         color, epsilons = shades[i % len(shades)], [row.epsilon for row in rows]
-        label = f"published, strictness SD {strictness:.2g}"
+        label = f"strictness SD {strictness:.2g}"
         ax.plot(epsilons, [row.published for row in rows], "o-", ms=4, color=color, label=label)
         ax.plot(epsilons, [row.public for row in rows], "--", lw=1, color=color)
     ax.plot([], [], "--", color="0.5", label="public data alone")
     logarithmic(ax.xaxis)
-    logarithmic(ax.yaxis)
-    ax.set(xlabel="epsilon (for one exchange of reviews)", ylabel="expected error of a reviewer's mean")
-    ax.legend(fontsize="small")
+    ax.set(xlabel="epsilon (for one exchange of reviews)", ylabel="expected error of a mean", ylim=(0, None))
+    ax.legend(loc="lower left", fontsize="small")

@@ -38,6 +38,7 @@ ASSUMES_PUBLIC: Final = (
     "This assumes that the scores of every paper and the number of reviews that each reviewer wrote are public (or will be): "
     "they shape what is published and are not protected. What is protected is who wrote which review."
 )
+_QUOTED: Final = 0.1  # the summary quotes the shares nearest to it
 NEIGHBORS: Final = (
     "two reviewers exchange one review each; what papers received and how many reviews each wrote stays as it is"
 )
@@ -155,31 +156,41 @@ class PublishedMeans(Result):
         )
 
     def summary(self) -> str:
-        """The finding in one line."""
-        low, mid, high = np.quantile(self.means, [0.1, 0.5, 0.9])
+        """The finding in one line: about which tenth is lowest and highest, and how far reviewers differ."""
+        rows, noun, n = self.shares.to_dicts(), NOUNS[self.weight], self.means.size
+        if self.spread is None:
+            low, mid, high = np.quantile(self.means, [0.1, 0.5, 0.9])
+            return f"{n:,} reviewers' {noun}: median {mid:.3g}, from {low:.3g} (10% are below) to {high:.3g} (10% are above)"
+        # the intervals hold together, so that any of the shares may be quoted
+        first, last = (min(rows, key=lambda row: abs(row[side] - _QUOTED)) for side in ("below", "above"))
+        shares = [_share_in_words(self.weight, first, "below", n, f"of {n:,} reviewers ")]
+        if last["threshold"] > first["threshold"]:
+            shares.append(_share_in_words(self.weight, last, "above", n))
+        low, high = self.strictness_interval
         return (
-            f"{self.means.size:,} reviewers' mean {self.weight}: median {mid:.3g}, "
-            f"from {low:.3g} (10% are below) to {high:.3g} (10% are above)"
+            f"{' and '.join(shares)}; the standard deviation of {OWN_PART[self.weight]} is about {self.strictness_sd:.2g} points "
+            f"({low:.2g} to {high:.2g}, if it is roughly normal)"
         )
 
     def beyond_public(self) -> str:
-        """A plain sentence on what the release says beyond what was public anyway."""
+        """A plain sentence on whether the release says more than what was public anyway."""
         if self.spread is None:
             return NOBODY_DIFFERS
-        low, high = self.strictness_interval
-        size = f"{self.strictness_sd:.2g} points ({self.level:.0%} interval {low:.2g} to {high:.2g}"
+        own = OWN_PART[self.weight]
         if self.spread.reject:
             return (
-                f"Reviewers differ more than by chance: the standard deviation of their {NOUNS[self.weight]} is about {size}, "
-                "if it is roughly normal)."
+                f"This says more than public data alone: {own} differs more than by chance "
+                f"(p = {self.spread.pvalue:.2g})."
             )
         noticed = self.spread.noticeable
         smallest = (
-            f"a standard deviation of at least {noticed:.2g} points would have been noticed in 80% of releases"
+            f"a standard deviation of {noticed:.2g} points or more would have been noticed in at least 80% of releases"
             if np.isfinite(noticed)
             else "no difference, however large, would have been noticed reliably"
         )
-        return f"No sign that reviewers differ more than by chance in their {NOUNS[self.weight]}; {smallest}."
+        return (
+            f"This says hardly more than public data alone: no sign that {own} differs more than by chance; {smallest}."
+        )
 
     def __str__(self) -> str:
         return (
@@ -226,6 +237,46 @@ NOUNS: Final = {
     "subjectivity": "mean subjectivity",
 }
 """What a weight measures, in words."""
+OWN_PART: Final = {
+    "rating": "reviewers' own part of their scores",
+    "miscalibration": "reviewers' strictness",
+    "normalized": "reviewers' own part of their normalized scores",
+    "subjectivity": "reviewers' subjectivity",
+}
+"""What differs between reviewers other than by chance, in words."""
+
+
+def points(number: float) -> str:
+    """A number of points.
+
+    >>> points(1), points(0.25)
+    ('1 point', '0.25 points')
+    """
+    return f"{number:.3g} {'point' if number == 1 else 'points'}"
+
+
+def percent(share: float, reviewers: int) -> str:
+    """A share of reviewers, with as many digits as the noise leaves.
+
+    >>> percent(1 / 8, 80), percent(1 / 8, 20_000)
+    ('12%', '12.50%')
+    """
+    return f"{100 * share:.{(reviewers >= 1000) + (reviewers >= 10_000)}f}%"
+
+
+def _share_in_words(weight: str, row: dict[str, float], side: str, reviewers: int, whom: str = "") -> str:
+    """One share with its interval; strict and lenient reviewers are called so."""
+    at, (share, low, high) = (
+        row["threshold"],
+        (percent(row[name], reviewers) for name in (side, f"{side}_lower", f"{side}_upper")),
+    )
+    interval = f"({low} to {high})"
+    if weight == "miscalibration" and side == "below" and at < 0:
+        return f"{share} {whom}{interval} are at least {points(-at)} stricter than others on the same papers"
+    if weight == "miscalibration" and side == "above" and at > 0:
+        return f"{share} {whom}{interval} more than {points(at)} more lenient"
+    relation = "at most" if side == "below" else "above"
+    return f"{share} {whom}{interval} have a {NOUNS[weight]} {relation} {at:.3g}".replace("  ", " ")
 
 
 def count_bounds(counts: Ints, half_width: int, reviewers: int) -> tuple[Ints, Ints]:

@@ -18,6 +18,7 @@ from peerveil.core.randomness import MaxNormNoise
 from peerveil.core.result import Plan
 from peerveil.release.estimate import CountModel, default_thresholds, point_prior
 from peerveil.release.family import Family, counts_at
+from peerveil.release.mechanism import NOUNS, check_thresholds, points
 from peerveil.release.public import PublicScores
 from peerveil.release.region import feasible_region
 from peerveil.release.spread import SpreadStatistic
@@ -71,33 +72,50 @@ class ReleasePlan(Plan):
     def __str__(self) -> str:
         lines = [
             self.recommendation,
-            f"Expected error of a reviewer's mean {self.weight}, by the standard deviation of reviewers' strictness (in points):",
+            f"Expected error of a reviewer's {NOUNS[self.weight]}, by the standard deviation of strictness (in points):",
             f"{'epsilon':>8} {'strictness':>11} {'published':>10} {'public data alone':>18}",
         ]
         lines += [f"{r.epsilon:>8g} {r.strictness:>11.2g} {r.published:>10.3g} {r.public:>18.3g}" for r in self.rows]
         return "\n".join(lines)
 
     def worthwhile(self, strictness: float) -> float | None:
-        """The smallest epsilon tried at which the release tells something, if strictness has this standard deviation."""
-        return min((row.epsilon for row in self.rows if row.strictness == strictness and row.tells), default=None)
+        """The epsilon tried from which on the release tells something, if strictness has this standard deviation."""
+        smallest = None
+        for row in sorted(self.rows, key=lambda row: -row.epsilon):
+            if row.strictness == strictness:
+                if not row.tells:
+                    break
+                smallest = row.epsilon
+        return smallest
 
     @property
     def recommendation(self) -> str:
-        """From which epsilon the release says more than the public data, and what could be noticed."""
-        parts = []
-        for strictness in sorted({row.strictness for row in self.rows}):
-            who = "nobody is strict or lenient" if strictness == 0 else f"their strictness has SD {strictness:.2g}"
-            epsilon = self.worthwhile(strictness)
-            tells = (
-                "publishing tells nothing that public scores do not"
-                if epsilon is None
-                else f"from epsilon {epsilon:g} on"
+        """From which epsilon on the release says more than public scores, and how small a strictness could be noticed."""
+        needed = {sd: self.worthwhile(sd) for sd in sorted({row.strictness for row in self.rows}, reverse=True)}
+        enough = [
+            f"from epsilon {epsilon:g} on if {_premise(sd)}" for sd, epsilon in needed.items() if epsilon is not None
+        ]
+        never = " or if ".join(_premise(sd) for sd, epsilon in needed.items() if epsilon is None)
+        epsilons = sorted({row.epsilon for row in self.rows})
+        if not enough:
+            tried = f"epsilon {epsilons[0]:g}" if len(epsilons) == 1 else f"any epsilon up to {epsilons[-1]:g}"
+            parts = [f"Publishing this tells nothing that public scores do not, with {tried}: if {never}."]
+        else:
+            parts = [f"A release tells more than public scores {', '.join(enough)}."]
+            if never:
+                parts.append(f"Publishing this tells nothing that public scores do not if {never}.")
+            if any(epsilon not in (None, epsilons[0]) for epsilon in needed.values()):
+                parts.append("With a smaller epsilon, publishing this tells nothing that public scores do not.")
+        smallest = sorted(self.noticeable.items())
+        seen = [f"{sd:.2g} at epsilon {epsilon:g}" for epsilon, sd in smallest if np.isfinite(sd)]
+        unseen = [f"{epsilon:g}" for epsilon, sd in smallest if not np.isfinite(sd)]
+        if seen:
+            parts.append(
+                f"The smallest standard deviation of strictness that would be noticed (in 80% of releases): {', '.join(seen)}."
             )
-            parts.append(f"if {who}, {tells}")
-        seen = {epsilon: sd for epsilon, sd in self.noticeable.items() if np.isfinite(sd)}
-        noticed = ", ".join(f"{sd:.2g} at epsilon {epsilon:g}" for epsilon, sd in seen.items())
-        smallest = f" The smallest SD of strictness that can be noticed is {noticed}." if noticed else ""
-        return f"A release tells more than public data alone: {'; '.join(parts)}.{smallest}"
+        if unseen:
+            parts.append(f"With epsilon {' or '.join(unseen)} no strictness, however large, would be noticed reliably.")
+        return " ".join(parts)
 
     def table(self) -> pl.DataFrame:
         """Expected errors, one row per strictness and epsilon."""
@@ -154,8 +172,6 @@ def plan_release(
     >>> len(plan.rows), plan.rows[3].tells
     (4, True)
     """
-    from peerveil.release.mechanism import check_thresholds
-
     whole(trials, "trials", 2)
     whole(seed, "seed", 0)
     public = _read_public(reviews, weight, scale, columns)
@@ -172,8 +188,9 @@ def plan_release(
         for sd, rows in truths.items():
             public_errors[sd] = float(np.sqrt(np.mean((rows - family.expectation) ** 2)))
         luck = rng.random((trials, 1 + 200))
-        for epsilon in sizes:
-            counted = default_thresholds(family, epsilon) if chosen is None else chosen
+        thresholds_at = {e: default_thresholds(family, e) if chosen is None else chosen for e in sizes}
+        family.counts(np.unique(np.concatenate(list(thresholds_at.values()))))  # simulated once for all epsilons
+        for epsilon, counted in thresholds_at.items():
             noise = MaxNormNoise(counted.size, epsilon)
             model = CountModel(family, counted, noise)
             noticeable[epsilon] = SpreadStatistic(model).noticeable if public.is_private else float("inf")
@@ -191,6 +208,12 @@ def plan_release(
         for epsilon in sizes
     )
     return ReleasePlan(weight, public.reviewers, table, noticeable)
+
+
+def _premise(strictness: float) -> str:
+    if strictness == 0:
+        return "nobody is strict or lenient"
+    return f"strictness has a standard deviation of {points(strictness)}"
 
 
 def _noise(noise: MaxNormNoise, uniforms: Floats) -> Floats:
@@ -212,7 +235,7 @@ def _truths(family: Family, strictness: float, trials: int, seed: int) -> Floats
 
 def _read_strictness(strictness: Sequence[float] | None, family: Family) -> tuple[float, ...]:
     if strictness is None:
-        return tuple(float(f"{share * family.weight_sd:.2g}") for share in STRENGTHS_PLANNED)
+        return tuple(sorted({float(f"{share * family.weight_sd:.2g}") for share in STRENGTHS_PLANNED}))
     largest = 0.99 * family.weight_sd
     want = f"standard deviations from 0 to {largest:.3g} (that of all weights is {family.weight_sd:.3g})"
     return tuple(np.unique(numbers(strictness, "strictness", low=0.0, high=largest, want=want)).tolist())

@@ -22,12 +22,15 @@ class SpreadTest:
 
     Attributes
     ----------
+    statistic : float
+        How far the counts lie from what chance gives, towards what they would be if reviewers differed.
     pvalue : float
         How often chance alone would spread them this much.
     noticeable : float
         The smallest standard deviation of strictness that would be noticed in at least 80% of releases; infinite if none would.
     """
 
+    statistic: float
     pvalue: float
     noticeable: float
 
@@ -64,7 +67,7 @@ class SpreadStatistic:
         self.noticeable = float(enough.min() * model.family.weight_sd) if enough.size else float("inf")
 
     def test(self, counts: Floats) -> SpreadTest:
-        """The p-value of published counts."""
+        """Whether published counts are spread wider than by chance."""
         value = float((counts - self._center) @ self._direction)
         beyond = _NULL - int(np.searchsorted(self._null, value - 1e-9))
-        return SpreadTest((1 + beyond) / (1 + _NULL), self.noticeable)
+        return SpreadTest(value, (1 + beyond) / (1 + _NULL), self.noticeable)

@@ -121,7 +121,7 @@ class Parameter:
     @property
     def flag(self) -> str:
         """The option of the command line; one that may be repeated is in the singular (``epsilons``: ``--epsilon``)."""
-        name = self.name.removesuffix("s") if self.many else self.name
+        name = self.name.removesuffix("s") if self.many and not self.name.endswith("ss") else self.name
         return f"--{name.replace('_', '-')}"
 
     @property
@@ -308,12 +308,16 @@ class Action(Declared, Generic[Table]):
         """What would be debited; draws and spends nothing. Refuses what could not be run."""
         return None
 
+    def debited(self, inputs: Inputs[Table]) -> list[Any]:
+        """The data sets on which it spends: an account is debited its guarantee for each of them."""
+        return [inputs.table]
+
     def cautions(self, inputs: Inputs[Table]) -> list[str]:  # noqa: ARG002
         """What the operator should know before it runs, in sentences that are not for publication."""
         return []
 
     def run(self, inputs: Inputs[Table], context: Context) -> Outcome:  # noqa: ARG002
-        """Do it. It may spend once, through the account of its context."""
+        """Do it. It may spend once on each of :meth:`debited`, through the account of its context."""
         raise TypeError(f"{type(self).__name__} declares no run")
 
     @classmethod

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,11 @@ def debit_of(guarantee: Guarantee | None) -> Fraction:
     return (guarantee.exact_epsilon if guarantee is not None and guarantee.notion.adds_up else None) or Fraction(0)
 
 
+def debit_key(key: str, number: int) -> str:
+    """The key of a step's debit for one of its data sets; the first has that of the step."""
+    return f"{key}/{number + 1}" if number else key
+
+
 @dataclass(frozen=True)
 class Planned:
     """A step that was checked against its data."""
@@ -43,7 +49,16 @@ class Planned:
     @property
     def debit(self) -> Fraction:
         """What it takes from its account."""
-        return Fraction(0) if self.step.account is None else debit_of(self.guarantee)
+        return Fraction(0) if self.step.account is None else len(self.tables) * debit_of(self.guarantee)
+
+    @property
+    def tables(self) -> list[Any]:
+        """The data sets on which it spends."""
+        return self.action.debited(self.inputs)
+
+    def keys(self, key: str) -> list[str]:
+        """The keys of its debits in the ledger, one per data set."""
+        return [debit_key(key, number) for number in range(len(self.tables))]
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,7 @@ class Checked:
             return f"recorded in {account}, not debited" if account else "nothing"
         epsilon = planned.guarantee.exact_epsilon
         spent = planned.guarantee.notion.value if epsilon is None else f"epsilon {printed(epsilon, 'up'):g}"
+        spent += f" on each of {len(planned.tables)} data sets" if len(planned.tables) > 1 else ""
         if account is None:
             return f"{spent}, no account"
         return f"{spent} from {account}" if planned.debit else f"{spent}, recorded in {account}, not debited"
@@ -185,7 +201,8 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
     if not spending:
         return checked
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
-    keys = {} if key is None else {planned.step.name: key(planned.step.name) for planned in spending}
+    keys = {} if key is None else {planned.step.name: planned.keys(key(planned.step.name)) for planned in spending}
+    own_keys = set(chain.from_iterable(keys.values()))
     exists = "://" in study.ledger or Path(study.ledger).exists()
     with Ledger.open(study.ledger) if exists else nullcontext() as ledger:
         opened_accounts = ledger.accounts() if ledger is not None else []
@@ -194,15 +211,16 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
             opened = f"{account.exact_epsilon}, with which it was opened in the ledger"
             require(account.exact_epsilon == budget, f"accounts.{account.name}.epsilon", got=str(budget), want=opened)
             remaining[account.name] = account.exact_remaining
-            own = (entry.exact_debit for entry in account.entries() if entry.key in keys.values())
+            own = (entry.exact_debit for entry in account.entries() if entry.key in own_keys)
             paid[account.name] = sum(own, Fraction(0))
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
                 raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
-        for step, inputs in ((planned.step, planned.inputs) for planned in spending):
+        for step, number, table in ((p.step, n, table) for p in spending for n, table in enumerate(p.tables)):
             if ledger is not None:
-                ledger.require_free(str(step.account), inputs.table, once=step.action.once, key=keys.get(step.name))
+                own_key = keys[step.name][number] if keys else None
+                ledger.require_free(str(step.account), table, once=step.action.once, key=own_key)
     return known
 
 
@@ -212,12 +230,13 @@ def _spending(checked: Checked) -> list[Planned]:
     owners: dict[str, str] = {}
     decided: set[str] = set()
     for planned in spending:
-        account, identity = str(planned.step.account), planned.inputs.table.identity
-        owner = owners.setdefault(identity, account)
-        other = f"account {owner!r}, from which an earlier step spends on the same data"
-        require(owner == account, f"{planned.step.place}.account", got=account, want=other)
-        if planned.action.once:
-            once = "one decision of the same reviews: two together say more about who wrote what"
-            require(identity not in decided, planned.step.place, got=Verbatim("a second decision"), want=once)
-            decided.add(identity)
+        account = str(planned.step.account)
+        for identity in (table.identity for table in planned.tables):
+            owner = owners.setdefault(identity, account)
+            other = f"account {owner!r}, from which an earlier step spends on the same data"
+            require(owner == account, f"{planned.step.place}.account", got=account, want=other)
+            if planned.action.once:
+                once = "one decision of the same reviews: two together say more about who wrote what"
+                require(identity not in decided, planned.step.place, got=Verbatim("a second decision"), want=once)
+                decided.add(identity)
     return spending

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
@@ -20,6 +21,7 @@ from peerveil.study.actions import Action, Declared, Kind, Setting, Table
 from peerveil.study.spelling import Columns, DataPath, Name, require
 
 if TYPE_CHECKING:
+    from peerveil.core.guarantee import Guarantee
     from peerveil.ledger import Account
     from peerveil.study.outcome import Outcome
 
@@ -185,13 +187,29 @@ def execute(
     require(not is_drawn, "--out", got=Verbatim(f"{out}, which is not empty"), want=once)
     check_out(out, force, again="; doing it again costs its own epsilon" if action.spends else "")
     inputs = read_inputs(action, source, others or {})
-    action.guarantee(inputs)  # refuses what could not be run
+    guarantee = action.guarantee(inputs)  # refuses what could not be run
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
     with nullcontext() if ledger is None else peerveil.Ledger.open(ledger, create=False) as opened:
         debited = None if opened is None else opened.account(str(account))
+        if opened is not None and guarantee is not None:
+            _require_covered(opened, str(account), action.debited(inputs), guarantee)
         outcome = action.run(inputs, Context(randomness, debited, progress))
     public = out / ("public" if seed is None else "simulated")
     return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None))
+
+
+def _require_covered(ledger: peerveil.Ledger, account: str, tables: list[Any], guarantee: Guarantee) -> None:
+    """Refuse before the first of several debits what would be refused at a later one."""
+    if len(tables) < 2:
+        return
+    requested, remaining = (
+        len(tables) * (guarantee.exact_epsilon or Fraction(0)),
+        ledger.account(account).exact_remaining,
+    )
+    if requested > remaining:
+        raise peerveil.BudgetExceeded(account, requested=requested, remaining=remaining)
+    for table in tables:
+        ledger.require_free(account, table)
 
 
 def check_spending(action: Action[Any], ledger: str | None, account: str | None, seed: int | None) -> None:

@@ -15,7 +15,7 @@ from peerveil.core.files import write_text
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, Entry, Ledger
-from peerveil.study.check import Checked, check_study
+from peerveil.study.check import Checked, check_study, debit_key
 from peerveil.study.execute import Context
 from peerveil.study.folder import Folder
 from peerveil.study.outcome import Outcome, public_name
@@ -66,7 +66,7 @@ class Declined(PeerveilError):
 
 
 class _Once:
-    """An account that debits a step at most once in a run, however often the step is begun.
+    """An account that debits each data set of a step at most once in a run, however often the step is begun.
 
     If the debit of this step stands in the ledger although the step has no outcome, an earlier process was killed
     between the two. Nothing that it drew was ever written, so the debit still covers one draw.
@@ -74,10 +74,12 @@ class _Once:
 
     def __init__(self, account: Account, title: str, folder: Folder, step: str) -> None:
         self._account, self._title, self._folder, self._step = account, title, folder, step
+        self._debits = 0
 
     def spend(self, guarantee: Guarantee, *, purpose: str, data: Any, randomness: Randomness) -> Entry:
-        """Debit, unless this step's debit stands already."""
-        key = self._folder.key(self._step)
+        """Debit, unless this step's debit for the data set stands already; a step names its data sets in the same order."""
+        key = debit_key(self._folder.key(self._step), self._debits)
+        self._debits += 1
         entry = self._account.find(key)
         if entry is not None and entry.guarantee != guarantee:
             raise PeerveilError(f"the ledger holds another guarantee for this step ({entry.words}); nothing was spent")
@@ -134,7 +136,7 @@ def run_study(
     ...     _ = file.write_text(text)
     ...     done = run_study(file, f"{folder}/out")
     ...     sorted(path.name for path in (done.folder / "public" / "release-publish").iterdir())
-    ['figure-1.svg', 'means-miscalibration.csv', 'means-miscalibration.json']
+    ['figure-1.svg', 'means-miscalibration.csv', 'means-miscalibration.json', 'shares.csv']
     """
     plan = study if isinstance(study, Study) else Study.read(study)
     target = Path(out) if out is not None else Path("out") / plan.path.stem
@@ -183,7 +185,7 @@ def _run_steps(
         on_step(total, total, "writing the report")
         if ledger is not None:
             write_text(folder.public / "ledger.csv", ledger.to_csv(*accounts))
-            keys = {folder.key(name) for name in checked.names}
+            keys = {key for planned in checked.planned for key in planned.keys(folder.key(planned.step.name))}
             costs = [cost_of(ledger.account(name), keys) for name in accounts]
     _write_results(folder, checked, outcomes)
     return outcomes, costs

@@ -56,11 +56,12 @@ class Refers:
     """A parameter that names further data: a name under [data] in a study, a file on the command line.
 
     ``kind`` is a kind of table; None means a file that the action opens itself. Those are not offered in the console, whose
-    users may not name files of the server.
+    users may not name files of the server. A form may leave out what ``is_optional``.
     """
 
     kind: str | None
     want: str
+    is_optional: bool = False
 
 
 class Range(NamedTuple):
@@ -281,6 +282,11 @@ DataPath = Annotated[Path, _line("the path of a file, on one line", 4000, Path, 
 File = Annotated[Path, _line("", 4000, Path), Refers(None, "the path of a file")]
 ReviewsName = Annotated[
     str, _line("", 4000), Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])")
+]
+OtherReviews = Annotated[
+    str,
+    _line("", 4000),
+    Refers("reviews", "reviews of another conference: a file (in a study a name under [data])", is_optional=True),
 ]
 
 

@@ -166,6 +166,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
     decided = {"history": past, "draws": "1", "iterations": "600"}
     typed: dict[str, dict[str, str]] = {
         "release.publish": {"epsilon": "1/3"},
+        "release.ask": {"epsilon": "1/3", "stricter_than": "1", "compare": past},
         "release.plan": {"epsilons": "1, 10", "trials": "2"},
         "timing.post": {"gap": "45m"},
         "calibration.decide": {**decided, "accept": "20", "accepted": "0.25", "adversary_error": "0.3"},

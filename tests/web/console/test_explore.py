@@ -187,7 +187,8 @@ def test_release_errs_less_with_more_epsilon_and_proposes_what_the_plan_advises(
         assert found.recommended["epsilon"] == (worthwhile[0] if small else "1")
         assert ("Publishing is not recommended: only" in found.reason) is (bool(worthwhile) and not small)
         assert plan["advice"] in found.reason or (worthwhile and not small)
-        assert "strength 0.5" in plan["advice"]
+        assert "public scores" in plan["advice"]
+        assert plan["spread"]["moderately"] < plan["spread"]["strongly"]
 
 
 def test_posts_wait_longer_for_less_epsilon_and_a_longer_gap_and_are_linked_less() -> None:

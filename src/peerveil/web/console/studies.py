@@ -26,8 +26,8 @@ def read_settings(kind: type[Action[Any]], texts: Mapping[str, str]) -> dict[str
     posted for them is ignored.
 
     >>> kind = find_action("release.publish")
-    >>> read_settings(kind, {"epsilon": "1/3", "weight": "rating", "scale": "1, 10", "bounds": ""})
-    {'epsilon': '1/3', 'scale': [1.0, 10.0]}
+    >>> read_settings(kind, {"epsilon": "1/3", "weight": "rating", "scale": "1, 10", "thresholds": ""})
+    {'epsilon': '1/3', 'weight': 'rating', 'scale': [1.0, 10.0]}
     """
     values, refusals = {}, Refusals()
     labels = {parameter.name: parameter.label for parameter in kind.parameters()}

@@ -14,10 +14,9 @@ from peerveil.release.weights import WEIGHTS
 from peerveil.web.console.explore import common
 from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
-_TRIALS: Final = 10
-_DEGREES: Final = {"0.5": "moderately", "1": "strongly"}  # how strongly reviewers differ
+_TRIALS: Final = 20
+_DEGREES: Final = ("moderately", "strongly")  # how far reviewers differ: 0.2 and 0.4 SDs of all weights, as plans do
 _LARGEST: Final = 2.0  # summaries call people weakly protected at best above it: never recommended
-_WIDE: Final = 2.0  # means three times as wide as by chance: beyond that a percentage is not informative
 _NOUNS: Final = {
     "rating": "mean score",
     "miscalibration": "strictness",
@@ -80,20 +79,21 @@ def simulate(facts: Values, progress: Progress) -> dict[str, Any]:
     def plan_of(weight: str) -> dict[str, Any]:
         side = facts["weights"][weight]
         public = PublicScores(side["papers"], facts["loads"], bounds=tuple(side["bounds"]))
-        degrees = tuple(map(float, _DEGREES))
-        plan = plan_release(
-            public, epsilons=common.EPSILONS, weight=weight, leniency=degrees, trials=_TRIALS, progress=False
-        )
+        plan = plan_release(public, epsilons=common.EPSILONS, weight=weight, trials=_TRIALS, progress=False)
+        spreads = sorted({row.strictness for row in plan.rows})
+        degrees = dict(zip(_DEGREES, (spreads[len(spreads) // 2], spreads[-1]), strict=True))
         rows = {
-            name: sorted((row for row in plan.rows if row.leniency == float(name)), key=lambda row: row.epsilon)
-            for name in _DEGREES
+            name: sorted((row for row in plan.rows if row.strictness == sd), key=lambda row: row.epsilon)
+            for name, sd in degrees.items()
         }
+        worthwhile = {name: plan.worthwhile(sd) for name, sd in degrees.items()}
         return {
-            "published": {name: common.falling([float(row.shrinkage) for row in rows[name]]) for name in rows},
-            "public": {name: [float(row.expectation) for row in rows[name]] for name in rows},
-            "worthwhile": {f"{d:g}": None if e is None else _nearest(e) for d, e in plan.worthwhile.items()},
-            "noticed": {_nearest(e): float(share) for e, share in plan.noticed.items()},
-            "advice": replace(plan, noticed={}).recommendation,
+            "spread": degrees,
+            "published": {name: common.falling([row.published for row in rows[name]]) for name in rows},
+            "public": {name: [row.public for row in rows[name]] for name in rows},
+            "worthwhile": {name: None if e is None else _nearest(e) for name, e in worthwhile.items()},
+            "noticeable": {_nearest(e): sd for e, sd in plan.noticeable.items() if np.isfinite(sd)},
+            "advice": replace(plan, noticeable={}).recommendation,
         }
 
     loads = np.array(facts["loads"])
@@ -119,20 +119,19 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     epsilon, weight = chosen["epsilon"], chosen["weight"]
     plan, place, noun = simulation["plans"][weight], common.EPSILONS.index(epsilon), _NOUNS[weight]
     after = common.success_percent(epsilon, _PRIOR)
-    error, expected = (plan[side]["0.5"][place] for side in ("published", "public"))
+    error, expected = (plan[side][_DEGREES[0]][place] for side in ("published", "public"))
     gain = 1 - error / expected if expected > 0 else 0.0
     learned = next(words for least, words in _GAINS if gain >= least)
     typical, (low, high) = simulation["typical"], simulation["scale"]
     facts = [
         ("Accuracy", f"a reviewer's {noun} is off by about {error:.2g} points; {expected:.2g} from public data alone"),
+        ("What would be noticed", _noticeable(plan["noticeable"].get(epsilon))),
         ("Cost", f"epsilon {epsilon} of the account, spent once"),
         ("Delay", "none: everything is released at once"),
     ]
     if typical > 1:
         total = common.success_percent(str(typical * Fraction(epsilon)), _PRIOR)
         facts.insert(0, (f"All {typical} reviews of a typical person", f"at most {total} correct, between two cases"))
-    if epsilon in plan["noticed"]:
-        facts.append(("What can be detected", _detectable(plan["noticed"][epsilon])))
     scale = {"scale": [low, high]} if low < high else {}
     best, reason = _recommend(plan)
     return Exploration(
@@ -148,36 +147,36 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     )
 
 
-def _detectable(wider: float) -> str:
-    if wider > _WIDE:
-        return "hardly anything: reviewers' means would have to be more than three times as wide as by chance"
-    return f"that reviewers differ at all, if it makes their means at least {100 * wider:.0f}% wider"
+def _noticeable(spread: float | None) -> str:
+    if spread is None:
+        return "no difference between reviewers, however large"
+    return f"that reviewers differ at all, if their strictness has a standard deviation of {spread:.2g} points or more"
 
 
 def _recommend(plan: Values) -> tuple[str, str]:
-    for degree, how in _DEGREES.items():
-        epsilon = plan["worthwhile"].get(degree)
+    for how in _DEGREES:
+        epsilon = plan["worthwhile"][how]
+        differ = f"reviewers differ {how} (standard deviation {plan['spread'][how]:.2g} points)"
         if epsilon is not None and float(epsilon) > _LARGEST:
             return "1", (
-                f"Publishing is not recommended: only from epsilon {epsilon} on would it add clearly to public data, if "
-                f"reviewers differ {how}, and above {_LARGEST:g} hardly anybody is protected."
+                f"Publishing is not recommended: only from epsilon {epsilon} on would it tell more than public scores, if "
+                f"{differ}, and above {_LARGEST:g} hardly anybody is protected."
             )
         if epsilon is not None:
             return epsilon, (
-                f"Epsilon {epsilon} is the smallest tried that adds clearly to public data if reviewers differ {how}. "
-                f"{plan['advice']}"
+                f"Epsilon {epsilon} is the smallest tried that tells more than public scores if {differ}. {plan['advice']}"
             )
-    return "1", f"Publishing is not recommended: no epsilon up to 10 adds clearly to public data. {plan['advice']}"
+    return "1", f"Publishing is not recommended. {plan['advice']}"
 
 
 def _error_chart(plan: Values, noun: str) -> Chart:
     return Chart.of(
         f"How far off a reviewer's {noun} is, in points. Lower is more accurate.",
         f"error of {noun}",
-        Series("published,\nif they differ moderately", plan["published"]["0.5"]),
-        Series("public data alone", plan["public"]["0.5"], dashed=True),
-        Series("published,\nif they differ strongly", plan["published"]["1"], "good"),
-        Series("public data alone", plan["public"]["1"], "good", dashed=True),
+        Series("published,\nif they differ moderately", plan["published"]["moderately"]),
+        Series("public data alone", plan["public"]["moderately"], dashed=True),
+        Series("published,\nif they differ strongly", plan["published"]["strongly"], "good"),
+        Series("public data alone", plan["public"]["strongly"], "good", dashed=True),
         percent=False,
     )
 

@@ -102,7 +102,8 @@ class FormField(NamedTuple):
     @property
     def needed(self) -> bool:
         """Further data are needed here even if a file of the server could replace them: that is not offered."""
-        return self.parameter.required or self.parameter.refers is not None
+        refers = self.parameter.refers
+        return self.parameter.required or (refers is not None and not refers.is_optional)
 
     @property
     def choices(self) -> tuple[str, ...]:
