@@ -34,6 +34,7 @@ _PARTICLES: Final = 600
 _STEPS: Final = 8  # of the annealing
 _NODES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999, 1.0)  # quantiles between which radii are pooled
 _BASES: Final = 2_000_000  # reviews simulated for the curves of one shape and strength
+_LARGE: Final = 5_000  # reviewers, from which the luck between thresholds is most of the error
 _STORED_RANKS: Final = 2_000  # bands are computed at so many ranks, and interpolated
 
 
@@ -219,7 +220,8 @@ class CountModel:
         row = 0
         for shape, strength in np.unique(keys, axis=0):
             members = np.flatnonzero((keys == (shape, strength)).all(axis=1))
-            for base_index, group in enumerate(np.array_split(members, min(most, members.size))):
+            bases = len(family.by_chance) if shape < 0 and n > _LARGE else most  # those by chance are there anyway
+            for base_index, group in enumerate(np.array_split(members, min(bases, members.size))):
                 if shape < 0:
                     base = family.by_chance[base_index % len(family.by_chance)]
                 else:

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from peerveil import BadInput, Randomness
-from peerveil.core.randomness import MaxNormNoise, max_norm
-from peerveil.core.randomness.max_norm import MOST_COUNTS, _cumulative
+from peerveil.core.randomness import MaxNormNoise, radius
+from peerveil.core.randomness.max_norm import MOST_COUNTS, _Cube
+from peerveil.core.randomness.radius import cumulative_bounds
 
 Ints = NDArray[np.int64]
 LEVEL = 1e-7  # a false alarm in one of ten million runs
@@ -95,8 +96,8 @@ def test_the_law_of_a_vector_is_exact() -> None:
 @pytest.mark.parametrize(("size", "epsilon"), [(1, "1"), (3, "0.1"), (8, "2"), (20, "1"), (40, "0.5")])
 @pytest.mark.parametrize("level", [0, 1])
 def test_certified_bounds_are_bounds_and_tight(size: int, epsilon: str, level: int) -> None:
-    bits = max_norm._BITS << level
-    lows, highs = _cumulative(size, Fraction(epsilon), level)
+    bits = radius._BITS << level
+    lows, highs = cumulative_bounds(_Cube(size), Fraction(epsilon), level)
     with localcontext() as context:
         context.prec = 260
         q = (-Decimal(epsilon)).exp()
@@ -112,33 +113,33 @@ def test_certified_bounds_are_bounds_and_tight(size: int, epsilon: str, level: i
 
 
 def test_more_bits_are_drawn_where_the_first_do_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    _cumulative.cache_clear()
-    monkeypatch.setattr(max_norm, "_BITS", 3)
+    cumulative_bounds.cache_clear()
+    monkeypatch.setattr(radius, "_BITS", 3)
     levels = []
 
-    def watched(size: int, epsilon: Fraction, level: int) -> tuple[list[int], list[int]]:
+    def watched(body: _Cube, epsilon: Fraction, level: int) -> tuple[list[int], list[int]]:
         levels.append(level)
-        return _cumulative(size, epsilon, level)
+        return cumulative_bounds(body, epsilon, level)
 
-    monkeypatch.setattr(max_norm, "_cumulative", watched)
+    monkeypatch.setattr(radius, "cumulative_bounds", watched)
     noise = MaxNormNoise(3, 1).draw(Randomness.simulation(5), 6000)
-    _cumulative.cache_clear()  # these bounds have too few bits for anybody else
+    cumulative_bounds.cache_clear()  # these bounds have too few bits for anybody else
     assert max(levels) >= 3
     assert fits(noise, 1.0)
 
 
 def test_whoever_stops_at_the_first_bits_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fault of the test above: the first 3 bits decide."""
-    _cumulative.cache_clear()
-    monkeypatch.setattr(max_norm, "_BITS", 3)
+    cumulative_bounds.cache_clear()
+    monkeypatch.setattr(radius, "_BITS", 3)
 
-    def careless(size: int, epsilon: Fraction, level: int) -> tuple[list[int], list[int]]:
-        lows, _ = _cumulative(size, epsilon, level)
+    def careless(body: _Cube, epsilon: Fraction, level: int) -> tuple[list[int], list[int]]:
+        lows, _ = cumulative_bounds(body, epsilon, level)
         return [*lows, 1 << 3], lows
 
-    monkeypatch.setattr(max_norm, "_cumulative", careless)
+    monkeypatch.setattr(radius, "cumulative_bounds", careless)
     noise = MaxNormNoise(3, 1).draw(Randomness.simulation(5), 6000)
-    _cumulative.cache_clear()
+    cumulative_bounds.cache_clear()
     assert not fits(noise, 1.0)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, exp_bounds, number, whole
+from peerveil.core.exact import Number, number, whole
 from peerveil.core.guarantee import read_epsilon
+from peerveil.core.randomness.radius import draw_radius
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
@@ -21,12 +22,22 @@ if TYPE_CHECKING:
 
 SMALLEST_EPSILON: Final = Fraction(1, 1000)  # below it the noise exceeds whatever could be counted
 MOST_COUNTS: Final = 200
-_BITS: Final = 192  # of a uniform number, before more are drawn
 
 
 def read_level(level: object) -> float:
     """The coverage of an interval: below 1, since noise has no bound."""
     return number(level, "level", 0.0, 1 - 1e-9, want="a probability below 1, such as 0.95")
+
+
+@dataclass(frozen=True)
+class _Cube:
+    """Vectors whose entries are all between -1 and 1."""
+
+    degree: int  # their number of entries
+
+    def volume(self, radius: int) -> int:
+        """Vectors of whole numbers between -radius and radius."""
+        return (2 * radius + 1) ** self.degree
 
 
 @dataclass(frozen=True)
@@ -37,10 +48,8 @@ class MaxNormNoise:
     epsilon-DP: the normalizing constant does not depend on N, and by the triangle inequality
     exp(-epsilon max abs(y - N)) <= e^epsilon exp(-epsilon max abs(y - N')). ∎
 
-    **Sampling** is exact. With q = e^-epsilon, q^m = (1 - q) sum of q^r over r >= m. So draw a radius r with weight
-    (2r + 1)^size q^r, then every coordinate uniformly from -r, ..., r: z comes with probability proportional to the sum of
-    q^r over r >= max abs(z_k), which is q^max abs(z_k) / (1 - q). The radius is drawn by comparing uniform bits with certified
-    bounds of its cumulative distribution; where they do not decide, more bits and tighter bounds are used.
+    **Sampling** is exact: a radius r with weight (2r + 1)^size e^(-epsilon r), then every coordinate uniformly from -r, ..., r
+    (:mod:`~peerveil.core.randomness.radius`).
 
     Examples
     --------
@@ -62,26 +71,13 @@ class MaxNormNoise:
 
     def draw(self, randomness: Randomness, count: int = 1) -> Ints:
         """``count`` independent vectors, one per row."""
-        radii = np.array([self._radius(randomness) for _ in range(count)])
+        body, epsilon = _Cube(self.size), read_epsilon(self.epsilon)
+        radii = np.array([draw_radius(body, epsilon, randomness) for _ in range(count)])
         noise = np.empty((count, self.size), dtype=np.int64)
         for radius in np.unique(radii).tolist():
             rows = radii == radius
             noise[rows] = randomness.integers(-radius, radius + 1, (int(rows.sum()), self.size))
         return noise
-
-    def _radius(self, randomness: Randomness) -> int:
-        uniform, level = 0, 0
-        while True:
-            bits = _BITS << level
-            added = bits - (_BITS << (level - 1) if level else 0)
-            uniform = uniform << added | randomness.below(1 << added)
-            lows, highs = _cumulative(self.size, read_epsilon(self.epsilon), level)
-            radius = bisect_right(
-                lows, uniform
-            )  # the first whose lower bound is above: certain, if the one before is below
-            if radius < len(lows) and (radius == 0 or uniform >= highs[radius - 1]):
-                return radius
-            level += 1
 
     @cached_property
     def radii(self) -> Floats:
@@ -109,32 +105,3 @@ class MaxNormNoise:
             return float(np.exp(mass + self.size * (np.minimum(largest[half], largest) - largest)).sum())
 
         return bisect_left(range(self.radii.size - 1), level, key=inside)
-
-
-@lru_cache(maxsize=64)
-def _cumulative(size: int, epsilon: Fraction, level: int) -> tuple[list[int], list[int]]:
-    """Whole numbers low_j <= 2^bits P(radius <= j) <= high_j for j = 0, 1, ..., up to a tail below 2^-bits.
-
-    The weights a_j = (2j + 1)^size q^j are bounded by fixed-point numbers, and so is their sum Z: behind the last one the
-    ratio a_(j+1) / a_j is at most some s < 1, and falls, so that the rest is at most a_j s / (1 - s).
-    """
-    bits = _BITS << level
-    low_q, high_q = exp_bounds(-epsilon, digits=60 << level)
-    last = math.ceil((2 * size + bits) / epsilon) + size
-    while (ratio := Fraction(2 * last + 3, 2 * last + 1) ** size * high_q) >= 1:
-        last *= 2
-    point = bits + 64 + size * (2 * last + 1).bit_length()
-    factors = (low_q.numerator << point) // low_q.denominator, -((-high_q.numerator << point) // high_q.denominator)
-    powers, sums = [1 << point, 1 << point], [0, 0]
-    bounds: list[tuple[int, int]] = []
-    for radius in range(last + 1):
-        volume = (2 * radius + 1) ** size
-        sums = [sums[0] + volume * powers[0], sums[1] + volume * powers[1]]
-        bounds.append((sums[0], sums[1]))
-        powers = [powers[0] * factors[0] >> point, -(-powers[1] * factors[1] >> point)]
-    term = (2 * last + 1) ** size * -(-powers[1] * high_q.denominator // high_q.numerator)
-    rest = math.ceil(term * ratio / (1 - ratio))
-    lowest, highest = sums[0], sums[1] + rest
-    lows = [(low << bits) // highest for low, _ in bounds]
-    highs = [min(1 << bits, -((-high << bits) // lowest)) for _, high in bounds]
-    return lows, highs

@@ -9,6 +9,7 @@ r B; then a uniform one of these points.
 
 import math
 from bisect import bisect_right
+from collections.abc import Hashable
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
 _BITS: Final = 192  # of a uniform number, before more are drawn
 
 
-class Body(Protocol):
+class Body(Hashable, Protocol):
     """How many points of the lattice there are in r B: a polynomial in r with coefficients that are not negative."""
-
-    def __hash__(self) -> int: ...
 
     @property
     def degree(self) -> int:
