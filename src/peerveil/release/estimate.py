@@ -14,7 +14,7 @@ drawn exactly. Annealed importance sampling (Neal, 2001) then leads to the exact
 N)), with elliptical slice sampling (Murray, Adams and MacKay, 2010) as the move within a part.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -29,11 +29,12 @@ from peerveil.release.family import SHAPES, STRENGTHS, Family, counts_at
 
 _SEED: Final = 1999  # public: equal counts give equal estimates
 _FINER: Final = 4  # strengths between two simulated ones
-_WORTH: Final = (np.inf, 300.0, 60.0, 15.0)  # how many reviewers the family's shape is worth
+_WORTH: Final = (np.inf, 30_000.0, 3_000.0, 300.0, 60.0, 15.0)  # how many reviewers the family's shape is worth
 _PARTICLES: Final = 600
 _STEPS: Final = 8  # of the annealing
 _NODES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.97, 0.99, 0.999, 1.0)  # quantiles between which radii are pooled
 _BASES: Final = 2_000_000  # reviews simulated for the curves of one shape and strength
+_TAIL: Final = 60  # reviewers beyond the outermost thresholds at epsilon 1: several times the noise
 _LARGE: Final = 5_000  # reviewers, from which the luck between thresholds is most of the error
 _STORED_RANKS: Final = 2_000  # bands are computed at so many ranks, and interpolated
 
@@ -52,7 +53,7 @@ class Prior(NamedTuple):
 
 def point_prior(reviewers: int, epsilon: float) -> Prior:
     """For the curve: cautious where counts say little, to be hardly worse than public data if reviewers do not differ."""
-    return Prior(1 - 0.45 * min(1.0, reviewers * epsilon / 80), 1 / 30, 0.5)
+    return Prior(1 - 0.45 * min(1.0, reviewers * epsilon / 100), 1 / 30, 0.5)
 
 
 BAND_PRIOR: Final = Prior(0.1, 2 / 3, 0.0)
@@ -74,6 +75,7 @@ class CountModel:
     def __init__(self, family: Family, thresholds: Floats, noise: MaxNormNoise) -> None:
         self.family, self.thresholds, self.noise = family, thresholds, noise
         self._nodes, self._node_variance = _pooled_radii(noise.radii)
+        self._worth = [worth for worth in _WORTH if worth <= max(300, 5 * family.size) or np.isinf(worth)]
         shapes, strengths, worth, means, covariances = zip(*self._parts(), strict=True)
         self.shape, self.strength, self.worth = np.array(shapes), np.array(strengths), np.array(worth)
         self.mean = np.array(means)
@@ -111,7 +113,7 @@ class CountModel:
 
     def _bent(self, shape: int, strength: float, moments: Any) -> Any:
         mean, covariance = moments
-        for worth in _WORTH:
+        for worth in self._worth:
             off = self.family.size**2 / (worth + 1) * self._bridge(mean)
             yield shape, strength, worth, mean, covariance + off
 
@@ -291,12 +293,20 @@ class Estimate:
     strictness_interval: tuple[float, float]
 
 
+def with_normal_tails(draws: Draws) -> Draws:
+    """Draws for the curve: no count shows what lies beyond the outermost thresholds, so it takes normal tails there.
+
+    Heavy tails would err far more if strictness is normal than normal ones if it is not. Intervals allow for both.
+    """
+    return replace(draws, shape=np.where(draws.shape == SHAPES.index("heavy tails"), 0, draws.shape))
+
+
 def estimate(model: CountModel, counts: Floats, *, level: float) -> Estimate:
     """The posterior mean of the sorted means, with intervals."""
     n, tail = model.family.size, (1 - level) / 2
     ranks = np.unique(np.linspace(0, n - 1, min(n, _STORED_RANKS)).round().astype(np.int64))
     epsilon = float(model.noise.epsilon)
-    means, _ = model.curves(model.sample(counts, point_prior(n, epsilon)), ranks[:1])
+    means, _ = model.curves(with_normal_tails(model.sample(counts, point_prior(n, epsilon))), ranks[:1])
     wide = model.sample(counts, BAND_PRIOR)
     _, curves = model.curves(wide, ranks)
     low, high = np.quantile(curves, [tail, 1 - tail], axis=0)
@@ -339,11 +349,13 @@ def default_thresholds(family: Family, epsilon: float, count: int | None = None)
         return pooled[:1]
     grid = np.linspace(pooled[0], pooled[-1], 400)
     density = np.convolve(np.diff(np.searchsorted(pooled, grid) / pooled.size), np.ones(15) / 15, "same")
-    power = (
-        0.85 if n > 50 * possible.size else 0.5
-    )  # measured; where many share each possible mean, the middle matters more
+    # measured: where many reviewers share each possible mean, the middle matters more
+    power = 0.85 if n > 50 * possible.size else 0.5
     mass = np.concatenate([[0.0], np.cumsum(density**power)])
     thresholds = np.interp(np.arange(1, wanted + 1) / (wanted + 1), mass / mass[-1], grid)
+    few = int(_TAIL / epsilon)
+    if count is None and few < n // 100:  # the outermost say how heavy the tails are
+        thresholds[[0, -1]] = family.expectation[[few, n - 1 - few]]
     if 1 < possible.size < 40 * wanted:
         halves = (possible[1:] + possible[:-1]) / 2
         thresholds = np.unique(halves[np.abs(halves[:, None] - thresholds).argmin(axis=0)])

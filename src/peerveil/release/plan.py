@@ -16,7 +16,7 @@ from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import MaxNormNoise
 from peerveil.core.result import Plan
-from peerveil.release.estimate import CountModel, default_thresholds, point_prior
+from peerveil.release.estimate import CountModel, default_thresholds, point_prior, with_normal_tails
 from peerveil.release.family import Family, counts_at
 from peerveil.release.mechanism import NOUNS, check_thresholds, points
 from peerveil.release.public import PublicScores
@@ -199,7 +199,7 @@ def plan_release(
                 for truth, drawn in zip(rows, luck, strict=True):
                     counts = counts_at(truth, counted) + _noise(noise, drawn)
                     draws = model.sample(counts, prior, _PARTICLES, steps=0)
-                    means = region.project(model.curves(draws, np.arange(1))[0])
+                    means = region.project(model.curves(with_normal_tails(draws), np.arange(1))[0])
                     errors.setdefault((sd, epsilon), []).append(float(np.mean((means - truth) ** 2)))
                     advance(1)
     table = tuple(
