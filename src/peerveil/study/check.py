@@ -83,6 +83,11 @@ class Checked:
         """Whether the study asks for a simulation."""
         return self.study.seed is not None
 
+    @property
+    def notes(self) -> list[str]:
+        """How data were read, where that is not as the files say; each with the step that reads them."""
+        return [f"{planned.step.name}: {note}" for planned in self.planned for note in planned.inputs.notes]
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         """One row per step: name, what it does, what it spends, what it publishes."""
         return [

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
@@ -108,6 +109,12 @@ class Inputs(Generic[Table]):
         assert self.source is not None
         return self.source
 
+    @property
+    def notes(self) -> list[str]:
+        """What readers noted about the tables, such as columns that were taken under other names."""
+        tables = [table for table in (self.table, *chain(*self.others.values())) if table is not None]
+        return list(dict.fromkeys(note for table in tables for note in table.notes))
+
 
 def no_progress(share: float, text: str = "") -> None:
     """Show nothing."""
@@ -154,10 +161,11 @@ def kind_of(action: Action[Any], source: StudyFile) -> str:
 
 @dataclass(frozen=True)
 class Executed:
-    """What an action gave, and where it was written: each path with whether it may be published."""
+    """What an action gave, where it was written (each path with whether it may be published), and how its data were read."""
 
     outcome: Outcome
     written: list[tuple[Path, bool]]
+    notes: list[str]
 
 
 def execute(
@@ -191,7 +199,7 @@ def execute(
         debited = None if opened is None else opened.account(str(account))
         outcome = action.run(inputs, Context(randomness, debited, progress))
     public = out / ("public" if seed is None else "simulated")
-    return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None))
+    return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None), inputs.notes)
 
 
 def check_spending(action: Action[Any], ledger: str | None, account: str | None, seed: int | None) -> None:
