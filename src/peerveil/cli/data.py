@@ -88,7 +88,11 @@ def check(file: Path, kind: str | None, format_: str | None, as_json: bool, **re
     }
     lines = []
     for name, fact in facts.items():
-        lines += [f"{name}: {fact['summary']}", f"  {fact['usable_by']}", *(f"  note: {note}" for note in fact["notes"])]
+        lines += [
+            f"{name}: {fact['summary']}",
+            f"  {fact['usable_by']}",
+            *(f"  note: {note}" for note in fact["notes"]),
+        ]
     lines += [f"{name}: cannot be read\n{error}" for name, error in problems.items()]
     if advice and not tables:
         lines.append(advice)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs
+from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs, reason_of
 from peerveil.study.spelling import Refusals, require
 
 if TYPE_CHECKING:
@@ -44,6 +43,11 @@ class Planned:
     def debit(self) -> Fraction:
         """What it takes from its account."""
         return Fraction(0) if self.step.account is None else debit_of(self.guarantee)
+
+    @property
+    def reason(self) -> str:
+        """Why it costs another epsilon than its setting says; empty if it does not."""
+        return reason_of(self.action, self.guarantee)
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ class Checked:
         spent = planned.guarantee.notion.value if epsilon is None else f"epsilon {printed(epsilon, 'up'):g}"
         if account is None:
             return f"{spent}, no account"
-        return f"{spent} from {account}" if planned.debit else f"{spent}, recorded in {account}, not debited"
+        reason = f" ({planned.reason})" if planned.reason else ""
+        return f"{spent} from {account}{reason}" if planned.debit else f"{spent}, recorded in {account}, not debited"
 
 
 def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Checked:
@@ -191,8 +196,7 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
         return checked
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
     keys = {} if key is None else {planned.step.name: key(planned.step.name) for planned in spending}
-    exists = "://" in study.ledger or Path(study.ledger).exists()
-    with Ledger.open(study.ledger) if exists else nullcontext() as ledger:
+    with Ledger.open(study.ledger) if study.ledger_exists else nullcontext() as ledger:
         opened_accounts = ledger.accounts() if ledger is not None else []
         for account in (account for account in opened_accounts if account.name in study.accounts):
             budget = study.accounts[account.name]
@@ -204,7 +208,10 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
-                raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
+                reasons = [
+                    f"{step.step.name}: {step.reason}" for step in spending if step.step.account == name and step.reason
+                ]
+                raise BudgetExceeded(name, requested=amount, remaining=remaining[name], reason="; ".join(reasons))
         for step, inputs in ((planned.step, planned.inputs) for planned in spending):
             if ledger is not None:
                 ledger.require_free(str(step.account), inputs.table, once=step.action.once, key=keys.get(step.name))

@@ -21,6 +21,7 @@ from peerveil.study.actions import Action, Declared, Kind, Setting, Table
 from peerveil.study.spelling import Columns, DataPath, Name, require
 
 if TYPE_CHECKING:
+    from peerveil.core.guarantee import Guarantee
     from peerveil.ledger import Account
     from peerveil.study.outcome import Outcome
 
@@ -159,6 +160,23 @@ def kind_of(action: Action[Any], source: StudyFile) -> str:
     return kinds[0]
 
 
+def reason_of(action: Action[Any], guarantee: Guarantee | None) -> str:
+    """Why a guarantee has another epsilon than the action was set to; empty if it has the same.
+
+    >>> from peerveil.study.actions import find_action
+    >>> action = find_action("truth.randomize").check({"epsilon": 1, "classes": [0, 1]})
+    >>> reason_of(action, peerveil.Guarantee.local_attribute_dp(1).group(2, unit="one task, answered twice"))
+    '2 times epsilon 1, for one task, answered twice'
+    """
+    from peerveil.core.guarantee import read_epsilon
+
+    setting = getattr(action, "epsilon", None)
+    if guarantee is None or guarantee.exact_epsilon is None or setting in (None, "none"):
+        return ""
+    times = guarantee.exact_epsilon / read_epsilon(setting)
+    return "" if times == 1 else f"{times} times epsilon {setting}, for {guarantee.unit}"
+
+
 @dataclass(frozen=True)
 class Executed:
     """What an action gave, where it was written (each path with whether it may be published), and how its data were read."""
@@ -193,11 +211,14 @@ def execute(
     require(not is_drawn, "--out", got=Verbatim(f"{out}, which is not empty"), want=once)
     check_out(out, force, again="; doing it again costs its own epsilon" if action.spends else "")
     inputs = read_inputs(action, source, others or {})
-    action.guarantee(inputs)  # refuses what could not be run
+    guarantee = action.guarantee(inputs)  # refuses what could not be run
     randomness = Randomness.secure() if seed is None else Randomness.simulation(seed)
     with nullcontext() if ledger is None else peerveil.Ledger.open(ledger, create=False) as opened:
         debited = None if opened is None else opened.account(str(account))
-        outcome = action.run(inputs, Context(randomness, debited, progress))
+        try:
+            outcome = action.run(inputs, Context(randomness, debited, progress))
+        except peerveil.BudgetExceeded as error:
+            raise error.because(reason_of(action, guarantee)) from None
     public = out / ("public" if seed is None else "simulated")
     return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None), inputs.notes)
 
