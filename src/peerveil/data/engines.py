@@ -235,7 +235,10 @@ def _checked(
     if missing and schema is not None and set(missing) <= set(schema.required):
         guess = suggest_columns(schema, table.columns, given)
         likely = {ours: guess.get(ours, "...") for ours in schema.required}
-        want = f"columns {', '.join(columns)} in a database, by these names, among {listed(table.columns)}: otherwise"
+        want = (
+            f"the names {', '.join(columns)} among {listed(table.columns)}, since a database takes no others by itself: to say "
+            "which columns are meant"
+        )
         suggestion = {ours: theirs for ours, theirs in likely.items() if ours != theirs}
         raise TableSource(argument).refusal(f"no column {', '.join(missing)}", want, suggestion=suggestion)
     if missing:
