@@ -34,6 +34,7 @@ ALLOWED = {
     "core/files.py::check_out": "the suffix of a path that a user wrote",
     "study/actions.py::Parameter.flag": "the plural of a parameter's name",
     "study/execute.py::StudyFile.several": "a path that a user wrote",
+    "truth/tables.py::_open": "a path that a user wrote",
     "study/spelling.py": "values that a user wrote",
     "calibration/functions.py::read_miscalibration": "the name of a file",
     "cli/base.py::_explained": "the name of a Python module",

@@ -121,8 +121,9 @@ def test_second_clocks_and_counters_are_kept() -> None:
 
 
 def test_real_edits() -> None:
-    events = Events.read(DATA / "wikipedia_edits_head.csv.gz", columns={"actor": "user", "thread": "page"})
+    events = Events.read(DATA / "wikipedia_edits_head.csv.gz")
+    assert events.notes[:2] == ("column 'user' was read as actor", "column 'page' was read as thread")
     assert len(events) == 2_000
     assert events.frame["time"][0].isoformat() == "2015-09-12T00:46:58.771000+00:00"
-    with pytest.raises(BadTable, match=r"columns=\{'actor': 'user', 'thread': 'page'\}"):
-        Events.read(DATA / "wikipedia_edits_head.csv.gz")
+    named = Events.read(DATA / "wikipedia_edits_head.csv.gz", columns={"actor": "user", "thread": "page"})
+    assert named == events

@@ -106,7 +106,7 @@ def test_no_file_at_all(tmp_path: Path, kind: Any) -> None:
         (b"task,worker,label\n1,,3\n", r"row 1 \(line 2\), column worker: got nothing"),
         (b'task,worker,label\n1,"",3\n', r"row 1 \(line 2\), column worker: got nothing"),
         (b"task,worker,label,task\n1,2,3,4\n", r"line 1: got the header names task twice"),
-        (b"task,worker,answer\n1,2,3\n", r"columns=\{'label': 'answer'\}"),
+        (b"task,worker,vote\n1,2,3\n", r"columns=\{'label': 'vote'\}"),
         (
             b"image,annotator,has_bird\n1,2,3\n",
             r"--column task=image --column worker=annotator --column label=has_bird",

@@ -149,8 +149,9 @@ def test_from_frames() -> None:
         Reviews.from_frame(polars, {"paper": 3})  # type: ignore[dict-item]
     with pytest.raises(BadInput, match="a name for 'author'"):
         Reviews.from_frame(polars, {"author": "reviewer"})
-    with pytest.raises(BadTable, match=r"columns=\{'paper': 'submission', 'score': 'rating'\}"):
-        Reviews.from_frame(polars)
+    assert Reviews.from_frame(polars) == small()
+    with pytest.raises(BadTable, match=r"columns=\{'paper': 'item', 'score': 'grade'\}"):
+        Reviews.from_frame(polars.rename({"submission": "item", "rating": "grade"}))
 
 
 def test_criteria_are_chosen_or_taken_by_kind() -> None:
@@ -166,9 +167,9 @@ def test_criteria_are_chosen_or_taken_by_kind() -> None:
 
 
 def test_real_conference() -> None:
-    reviews = Reviews.read(DATA / "iclr2026_head.csv.gz", columns={"score": "rating"})
+    reviews = Reviews.read(DATA / "iclr2026_head.csv.gz")
+    assert reviews.notes == ("column 'rating' was read as score",)
     assert len(reviews) == 2_000
     assert reviews.criteria == ("soundness", "presentation", "contribution", "confidence")
     assert not reviews.has_reviewers
-    with pytest.raises(BadTable, match=r"columns=\{'score': 'rating'\}"):
-        Reviews.read(DATA / "iclr2026_head.csv.gz")
+    assert Reviews.read(DATA / "iclr2026_head.csv.gz", columns={"score": "rating"}) == reviews

@@ -89,7 +89,7 @@ def test_a_study_that_changes_while_somebody_is_asked_changes_nothing(tmp_path: 
     run_study(file, tmp_path / "out", confirm=agree_and_change)
     with Ledger.open(tmp_path / "peerveil-ledger.db") as book:
         assert book.account("chairs").exact_spent == 1
-    with pytest.raises(BadInput, match="the study file that this folder was begun with"):
+    with pytest.raises(BadInput, match="the study that this folder was begun with"):
         run_study(file, tmp_path / "out")
 
 

@@ -13,6 +13,7 @@ from tests.study.helpers import AUDIT, DECIDE, PAST, TITLE, means, write_past, w
 
 from peerveil import BadInput, BudgetExceeded, Ledger, PeerveilError, Randomness
 from peerveil.study import Checked, Declined, Study, all_actions, check_study, new_study, run_study
+from peerveil.study.execute import StudyFile, execute
 from peerveil.study.folder import Folder
 from peerveil.study.outcome import Outcome
 
@@ -299,9 +300,79 @@ def test_folders_of_others_and_links_are_refused(tmp_path: Path) -> None:
         run_study(file, tmp_path / "link")
     changed = write_study(tmp_path, means(2), name="changed.toml")
     run_study(file, tmp_path / "out")
-    with pytest.raises(BadInput, match="the study file that this folder was begun with"):
+    with pytest.raises(BadInput, match="the study that this folder was begun with"):
         run_study(changed, tmp_path / "out")
     assert spent(tmp_path) == 1
+
+
+def test_what_changed_in_a_study_is_named(tmp_path: Path) -> None:
+    file = write_study(tmp_path, means(1), extra='ledger = "budget.db"')
+    run_study(file, tmp_path / "out")
+    text = file.read_text()
+    for old, new, change in (
+        ("epsilon = 1\n", "epsilon = 2\n", r"changed: steps\[1\].epsilon \(was 1, is 2\)\)"),
+        ('weight = "rating"\n', "", r"changed: steps\[1\].weight \(removed\)\)"),
+        ('ledger = "budget.db"', 'ledger = "postgresql://me:secret@db/x"', r"changed: study.ledger\)"),
+        ("[study]", "# a remark\n[study]", r"changed: comments or spaces\)"),
+    ):
+        assert old in text
+        file.write_text(text.replace(old, new))
+        with pytest.raises(BadInput, match=change):
+            run_study(file, tmp_path / "out")
+    file.write_text(text)
+    run_study(file, tmp_path / "out")
+
+
+def test_a_lost_ledger_is_named_and_no_new_one_is_begun(tmp_path: Path) -> None:
+    file = write_study(tmp_path, means(1))
+    run_study(file, tmp_path / "out")
+    ledger = tmp_path / "peerveil-ledger.db"
+    kept = ledger.read_bytes()
+    ledger.unlink()
+    lost = r"peerveil-ledger.db was lost or replaced: .* step release-publish .* account 'chairs'. Restore it from a backup"
+    with pytest.raises(PeerveilError, match=lost):
+        run_study(file, tmp_path / "out")
+    assert not ledger.exists()
+    with Ledger.open(ledger) as other:
+        other.account("chairs", epsilon=3)
+    with pytest.raises(PeerveilError, match=lost):
+        run_study(file, tmp_path / "out")
+    ledger.write_bytes(kept)
+    assert run_study(file, tmp_path / "out").repeated == ("release-publish",)
+    assert spent(tmp_path) == 1
+
+
+def test_why_a_step_spends_more_than_its_epsilon_is_said(tmp_path: Path) -> None:
+    """Somebody answered a task twice: that costs twice the epsilon of an answer."""
+    rows = ["task,worker,label", *(f"{t},{w},{(t + w) % 2}" for t in range(6) for w in range(4)), "0,0,1"]
+    (tmp_path / "answers.csv").write_text("\n".join(rows) + "\n")
+    file = tmp_path / "study.toml"
+    text = """
+[study]
+title = "Birds"
+[accounts.crowd]
+epsilon = 2
+[data.answers]
+path = "answers.csv"
+[[steps]]
+action = "truth.randomize"
+data = "answers"
+account = "crowd"
+epsilon = 1
+classes = [0, 1]
+"""
+    file.write_text(text)
+    reason = "2 times epsilon 1, for one task of one person, answered up to 2 times"
+    assert check_study(Study.read(file)).rows()[0][2] == f"epsilon 2 from crowd ({reason})"
+    file.write_text(text.replace("epsilon = 2", "epsilon = 1"))
+    with pytest.raises(BudgetExceeded, match=f"requested 2, remaining 1, .* \\(truth-randomize: {reason}\\)"):
+        check_study(Study.read(file))
+    with Ledger.open(tmp_path / "budget.db") as ledger:
+        ledger.account("crowd", epsilon=1)
+    action = all_actions()["truth.randomize"].check({"epsilon": 1, "classes": [0, 1]})
+    source = StudyFile(path=tmp_path / "answers.csv")
+    with pytest.raises(BudgetExceeded, match=reason):
+        execute(action, source, tmp_path / "out", ledger=str(tmp_path / "budget.db"), account="crowd")
 
 
 def test_a_hostile_title_stays_text(tmp_path: Path) -> None:

@@ -147,6 +147,7 @@ def _data(kind: type[Action[Any]], done: Executed) -> dict[str, Any]:
             "found": [line if isinstance(line, str) else " ".join(line.paragraphs()) for line in private.findings],
             "results": private.results,
         },
+        "notes": done.notes,
         "written": [str(path) for path, _ in done.written],
         "may_be_published": [str(path) for path, is_public in done.written if is_public],
     }
@@ -175,6 +176,8 @@ def _show(done: Executed, is_counted: bool) -> None:
             base.print_table(table.columns, table.rows)
         if lines or tables:
             click.echo("")
+    for note in done.notes:
+        click.echo(f"note: {note}")
     for path, is_public in done.written:
         click.echo(f"written{'' if is_public else ', not for publication'}: {path}")
     if not is_counted:

@@ -26,6 +26,7 @@ from peerveil.cli.base import (
 )
 from peerveil.core.files import check_out
 from peerveil.study.actions import KINDS
+from peerveil.study.data import usable_by
 from peerveil.study.execute import StudyFile
 
 _file_argument = argument("file", type=PATH, help="CSV, Parquet, JSON lines, or a platform's export.")
@@ -71,16 +72,27 @@ def check(file: Path, kind: str | None, format_: str | None, as_json: bool, **re
             tables[name] = source.read(name)
         except peerveil.data.BadTable as error:
             problems[name] = error
-    facts = {
-        name: {"rows": len(t), "summary": str(t), "fingerprint": t.fingerprint, "notes": list(t.notes)}
-        for name, t in tables.items()
+    facts: dict[str, dict[str, Any]] = {
+        name: {
+            "rows": len(table),
+            "summary": table.headline,
+            "usable_by": usable_by(table),
+            "fingerprint": table.fingerprint,
+            "notes": list(table.notes),
+        }
+        for name, table in tables.items()
     }
     refused = {
         name: [{"where": p.where, "row": p.row, "column": p.column, "message": str(p)} for p in error.problems]
         for name, error in problems.items()
     }
-    lines = [f"{name}: {table}" for name, table in tables.items()]
-    lines += [f"  note: {note}" for table in tables.values() for note in table.notes]
+    lines = []
+    for name, fact in facts.items():
+        lines += [
+            f"{name}: {fact['summary']}",
+            f"  {fact['usable_by']}",
+            *(f"  note: {note}" for note in fact["notes"]),
+        ]
     lines += [f"{name}: cannot be read\n{error}" for name, error in problems.items()]
     if advice and not tables:
         lines.append(advice)

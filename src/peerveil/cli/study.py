@@ -93,6 +93,8 @@ def _show(checked: study_package.Checked, as_json: bool) -> None:
     def tables() -> None:
         print_table(("step", "what it does", "spends", "publishes"), checked.rows(), title=checked.study.title)
         simulated = f" ({SIMULATED})" if checked.simulated else ""
+        for note in checked.notes:
+            click.echo(f"note: {note}")
         click.echo(f"altogether: {_altogether(checked)}{simulated}")
 
     keys = ("step", "does", "spends", "publishes")
@@ -101,6 +103,7 @@ def _show(checked: study_package.Checked, as_json: bool) -> None:
         "spends": spends,
         "remaining": {name: printed(checked.remaining[name], "down") for name in spends},
         "simulated": checked.simulated,
+        "notes": checked.notes,
     }
     emit(data, as_json, tables)
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim, one_of
+from peerveil.data.problems import TableSource
+from peerveil.data.schema import TableSchema, listed, suggest_columns
 
 ENGINES: Final = ("duckdb", "spark")
 SPARK_SETTINGS: Final = {
@@ -47,6 +49,8 @@ def open_table(
     connection: Any = None,
     argument: str = "source",
     texts: Sequence[str] = (),
+    schema: TableSchema | None = None,
+    given: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """An Ibis table that has the columns, none of them with gaps; what was opened for it is closed afterwards.
 
@@ -67,10 +71,13 @@ def open_table(
         What errors call the source.
     texts
         Columns of a CSV file to take as texts, where the engine must not guess what they are (times).
+    schema, given
+        The table that the source holds, and what the caller calls its columns: for what an error suggests. Unlike a reader, a
+        database takes no other names by itself: it has no place for the note that would say so.
     """
     one_of(engine, "engine", ENGINES)
     if is_table(source):
-        yield _checked(source, columns, argument)
+        yield _checked(source, columns, argument, schema, given or {})
         return
     if connection is None and engine == "spark" and texts and _is_csv(source):
         raise BadInput(argument, got=str(source), want="a Parquet file: Spark guesses what times in a CSV file are")
@@ -84,7 +91,7 @@ def open_table(
             if is_ours:
                 stack.callback(session.stop)
             connection = _ibis().pyspark.connect(session)
-        yield _checked(_read(connection, source, argument, texts), columns, argument)
+        yield _checked(_read(connection, source, argument, texts), columns, argument, schema, given or {})
 
 
 def connect(engine: str, *, memory: str | None = None, master: str | None = None) -> Any:
@@ -221,8 +228,19 @@ def _read(connection: Any, source: Any, argument: str, texts: Sequence[str] = ()
         raise BadInput(argument, got=got, want=want) from error
 
 
-def _checked(table: Any, columns: Sequence[str], argument: str) -> Any:
+def _checked(
+    table: Any, columns: Sequence[str], argument: str, schema: TableSchema | None, given: Mapping[str, str]
+) -> Any:
     missing = [name for name in columns if name not in table.columns]
+    if missing and schema is not None and set(missing) <= set(schema.required):
+        guess = suggest_columns(schema, table.columns, given)
+        likely = {ours: guess.get(ours, "...") for ours in schema.required}
+        want = (
+            f"the names {', '.join(columns)} among {listed(table.columns)}, since a database takes no others by itself: to say "
+            "which columns are meant"
+        )
+        suggestion = {ours: theirs for ours, theirs in likely.items() if ours != theirs}
+        raise TableSource(argument).refusal(f"no column {', '.join(missing)}", want, suggestion=suggestion)
     if missing:
         want = f"columns {', '.join(columns)}; {', '.join(missing)} missing"
         raise BadInput(argument, got=list(table.columns), want=want)

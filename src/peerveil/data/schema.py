@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, cast
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.data.problems import TableSource
+from peerveil.data.problems import TableSource, column_options
 
 Kind = Literal["id", "number", "time", "label", "truth", "rank", "count", "any"]
 PLAIN_INTEGER: Final = r"^(0|-?[1-9][0-9]{0,18})$"
@@ -36,7 +36,17 @@ class Column:
     unique: tuple[str, ...] = ()  # columns whose values, taken together, may occur in one row only
     once: str = ""  # what an error asks for where they occur again
     hint: str = ""  # added to everything that an error asks for
-    other_names: str = ""  # what other programs call it, with spaces between: suggested, never taken silently
+    other_names: str = ""  # what other programs call it: taken, with a note; those behind a bar are only suggested
+
+    @property
+    def taken_names(self) -> list[str]:
+        """Names that can hardly mean anything else."""
+        return self.other_names.partition("|")[0].split()
+
+    @property
+    def suggested_names(self) -> list[str]:
+        """All other names, the likeliest first."""
+        return self.other_names.replace("|", " ").split()
 
 
 @dataclass(frozen=True)
@@ -105,19 +115,19 @@ REVIEWS: Final = TableSchema(
     "Reviews",
     (
         Column("paper", "id", "a paper's id", "the paper that was reviewed", other_names=(
-            "submission paper_id paper_number submission_number submission_no paper_no submission_id pid forum item thread"
+            "submission paper_id paper_number submission_number submission_no paper_no submission_id forum | pid item thread"
         )),
         Column(
             "reviewer", "id", "a reviewer's id in every row, or in none", "who wrote the review",
             required=False, empty_is_absent=True, unique=("paper", "reviewer"), once="one review per person and paper",
-            other_names="reviewer_id member pc_member reviewer_name email user author actor worker",
+            other_names="reviewer_id pc_member reviewer_name reviewer_email | member email user author actor worker",
         ),
         Column("score", "number", "a number", "overall score", other_names=(
-            "rating overall overall_score overall_rating recommendation overall_merit grade value label"
+            "rating overall overall_score overall_rating overall_evaluation recommendation overall_merit | grade value label"
         )),
         Column(
             "time", "time", TIME_WANTED, "when the review was written", required=False, empty_is_absent=True,
-            other_names="timestamp posted posted_at submitted date datetime created created_at cdate submitted_at",
+            other_names="timestamp posted_at created_at submitted_at | posted submitted date datetime created cdate",
         ),
     ),
     identity=("reviewer", "paper", "score"),
@@ -131,20 +141,20 @@ EVENTS: Final = TableSchema(
     (
         Column(
             "actor", "id", "an actor's id", "who posted",
-            other_names="user author reviewer editor worker username member sender",
+            other_names="user username user_id author | reviewer editor worker member sender",
         ),
         Column(
             "thread", "id", "a thread's id", "where: a paper, a page or a topic",
-            other_names="page paper forum title topic submission task item",
+            other_names="page forum topic thread_id | paper title submission task item",
         ),
         Column("time", "time", TIME_WANTED, "when it was posted", other_names=REVIEWS["time"].other_names),
         Column(
             "id", "id", "an event's id", "id of the post", required=False, unique=("id",), once="every id once",
-            other_names="event event_id comment_id revid rcid note",
+            other_names="event_id | event comment_id revid rcid note",
         ),
         Column(
             "reply_to", "id", "an id", "id of the post that it answers", required=False, gaps=True, empty_is_absent=True,
-            other_names="replyto parent in_reply_to parent_id",
+            other_names="replyto in_reply_to | parent parent_id",
         ),
     ),
     identity=("actor", "thread", "time"),
@@ -153,13 +163,13 @@ EVENTS: Final = TableSchema(
 RANKINGS: Final = TableSchema(
     "Rankings",
     (
-        Column("ranking", "id", "a ranking's id", other_names="voter ballot ranking_id reviewer user"),
+        Column("ranking", "id", "a ranking's id", other_names="| voter ballot ranking_id reviewer user"),
         Column(
             "item", "id", "an item", unique=("ranking", "item"), once="every item at most once in a ranking",
-            other_names="alternative candidate paper option",
+            other_names="| alternative candidate paper option",
         ),
-        Column("rank", "rank", "a rank: a whole number from 0 or 1", other_names="position place"),
-        Column("count", "count", "a whole number of at least 1", required=False, other_names="multiplicity votes n"),
+        Column("rank", "rank", "a rank: a whole number from 0 or 1", other_names="| position place"),
+        Column("count", "count", "a whole number of at least 1", required=False, other_names="| multiplicity votes n"),
     ),
     may_be_wide=True,
 )  # fmt: skip
@@ -168,19 +178,19 @@ LABELS: Final = TableSchema(
     (
         Column(
             "task", "id", "a task's id", "the task that was answered",
-            other_names="item question image document picture sentence example task_id unit paper",
+            other_names="task_id question image document unit_id | item picture sentence example unit paper",
         ),
         Column(
             "worker", "id", "a worker's id", "who answered",
-            other_names="annotator user worker_id performer rater reviewer",
+            other_names="annotator worker_id annotator_id performer rater | user reviewer",
         ),
         Column(
             "label", "label", "a label", "the answer",
-            other_names="answer response annotation class vote value rating",
+            other_names="answer response annotation | class vote value rating",
         ),
         Column(
             "truth", "truth", "a label", "the correct answer, where it is known", required=False, gaps=True,
-            empty_is_absent=True, other_names="gold true_label ground_truth",
+            empty_is_absent=True, other_names="gold true_label ground_truth gold_label",
         ),
     ),
     identity=("worker", "task", "label"),
@@ -210,6 +220,29 @@ def refuse_absent(source: TableSource, wanted: Iterable[str], names: Sequence[st
         raise source.refusal(f"no {noun} {', '.join(absent)}", f"some of {listed(names)}")
 
 
+def match_columns(schema: TableSchema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """Our name to theirs: as given, else the same name, else the same but for capitals and signs, else a usual other name.
+
+    A name of the last two kinds is taken only if it is the only one.
+
+    >>> match_columns(LABELS, ["Image", "annotator", "answer", "Label #"], {})
+    {'label': 'Label #', 'task': 'Image', 'worker': 'annotator'}
+    """
+    present = {ours: given.get(ours, ours) for ours in schema.names if given.get(ours, ours) in names}
+    for usual in (False, True):
+        for column in schema.columns:
+            candidates = _candidates(column, names, present, usual)
+            if column.name not in present and len(candidates) == 1:
+                present[column.name] = candidates[0]
+    return present
+
+
+def _candidates(column: Column, names: Sequence[str], present: Mapping[str, str], usual: bool) -> list[str]:
+    """The names, none of them present already, that are a column's own or, if ``usual``, what other programs call it."""
+    accepted = column.taken_names if usual else [column.name]
+    return [name for name in names if plain_name(name) in accepted and name not in present.values()]
+
+
 def map_columns(
     schema: TableSchema, source: TableSource, names: list[str], columns: Mapping[str, str]
 ) -> dict[str, str]:
@@ -221,13 +254,7 @@ def map_columns(
         if theirs not in names:
             want = f"one of {listed(names)}, since columns= names it for {ours}"
             raise source.refusal(f"no column {theirs!r}", want)
-    present = {ours: columns.get(ours, ours) for ours in schema.names if columns.get(ours, ours) in names}
-    free = [name for name in names if name not in present.values()]
-    for ours in schema.names:  # capitals and signs are no difference: "Paper #" is paper
-        alike = [name for name in free if plain_name(name) == ours]
-        if ours not in present and len(alike) == 1:
-            present[ours] = alike[0]
-            free.remove(alike[0])
+    present = match_columns(schema, names, columns)
     missing = [ours for ours in schema.required if ours not in present]
     if missing and not schema.may_be_wide:
         one, other = ("one", "it has another name") if len(missing) == 1 else ("one of each", "they have other names")
@@ -244,18 +271,35 @@ def raw_table(
 ) -> RawTable:
     """Columns by our names and the rest by their own; notes say which were taken under a name that nobody gave."""
     mapping = map_columns(schema, source, list(content), columns)
-    unasked = {ours: theirs for ours, theirs in mapping.items() if theirs != ours and ours not in columns}
     return RawTable(
         {ours: content[theirs] for ours, theirs in mapping.items()},
         replace(source, names=mapping),
         {name: values for name, values in content.items() if name not in mapping.values()},
-        tuple(f"column {theirs!r} was read as {ours}" for ours, theirs in unasked.items()),
+        tuple(_match_notes(schema, list(content), columns, mapping)),
         tuple(content),
     )
 
 
+def _match_notes(
+    schema: TableSchema, names: list[str], given: Mapping[str, str], mapping: Mapping[str, str]
+) -> Iterable[str]:
+    """Which columns were taken under another name, and which were not since several could be meant."""
+    for column in schema.columns:
+        theirs = mapping.get(column.name)
+        if theirs is None:
+            candidates = [name for usual in (False, True) for name in _candidates(column, names, mapping, usual)]
+            if len(candidates) > 1:
+                option = column_options({column.name: candidates[0]})
+                yield (
+                    f"no column was read as {column.name}, since {' and '.join(candidates)} could be meant: name one in "
+                    f"columns= (on the command line: {option})"
+                )
+        elif column.name not in (theirs, *given):
+            yield f"column {theirs!r} was read as {column.name}"
+
+
 def suggest_columns(schema: TableSchema, names: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """What our columns are probably called: for a person to check, never taken silently.
+    """What our columns are probably called: for a person to check.
 
     >>> suggest_columns(LABELS, ["image", "annotator", "has_bird"], {"task": "image"})
     {'task': 'image', 'worker': 'annotator', 'label': 'has_bird'}
@@ -267,7 +311,7 @@ def suggest_columns(schema: TableSchema, names: Sequence[str], given: Mapping[st
             if column.name in guess:
                 continue
             plain = {plain_name(name): name for name in reversed(free)}
-            candidates = [column.name, *(() if certain else column.other_names.split())]
+            candidates = [column.name, *(() if certain else column.suggested_names)]
             if not certain and column.required:
                 candidates += get_close_matches(column.name, plain, n=1, cutoff=0.7)
             theirs = next((plain[candidate] for candidate in candidates if candidate in plain), None)

@@ -57,17 +57,25 @@ class BudgetExceeded(PeerveilError):
         What was asked for (rounded up), what is left (rounded down), and how much is missing (rounded up).
     exact_requested, exact_remaining, exact_difference : fractions.Fraction
         The same, exactly.
+    reason : str
+        Why more was asked for than the caller may expect; mostly empty.
     """
 
-    def __init__(self, account: str, *, requested: Fraction, remaining: Fraction) -> None:
-        self.account = account
+    def __init__(self, account: str, *, requested: Fraction, remaining: Fraction, reason: str = "") -> None:
+        self.account, self.reason = account, reason
         self.exact_requested, self.exact_remaining = requested, remaining
         self.exact_difference = requested - remaining
         self.requested, self.remaining = printed(requested, "up"), printed(remaining, "down")
         self.difference = printed(self.exact_difference, "up")
         super().__init__(
             f"account {account!r}: requested {words(requested, 'up')}, remaining {words(remaining, 'down')}, "
-            f"{words(self.exact_difference, 'up')} too much; nothing was spent"
+            f"{words(self.exact_difference, 'up')} too much; nothing was spent" + (f" ({reason})" if reason else "")
+        )
+
+    def because(self, reason: str) -> BudgetExceeded:
+        """The same refusal with a reason."""
+        return BudgetExceeded(
+            self.account, requested=self.exact_requested, remaining=self.exact_remaining, reason=reason
         )
 
 

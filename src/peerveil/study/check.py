@@ -8,13 +8,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import printed
 from peerveil.ledger import BudgetExceeded, Ledger
-from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs
+from peerveil.study.execute import Inputs, StudyFile, kind_of, read_inputs, reason_of
 from peerveil.study.spelling import Refusals, require
 
 if TYPE_CHECKING:
@@ -60,6 +59,11 @@ class Planned:
         """The keys of its debits in the ledger, one per data set."""
         return [debit_key(key, number) for number in range(len(self.tables))]
 
+    @property
+    def reason(self) -> str:
+        """Why it costs another epsilon than its setting says; empty if it does not."""
+        return reason_of(self.action, self.guarantee)
+
 
 @dataclass(frozen=True)
 class Checked:
@@ -98,6 +102,11 @@ class Checked:
         """Whether the study asks for a simulation."""
         return self.study.seed is not None
 
+    @property
+    def notes(self) -> list[str]:
+        """How data were read, where that is not as the files say; each with the step that reads them."""
+        return [f"{planned.step.name}: {note}" for planned in self.planned for note in planned.inputs.notes]
+
     def rows(self) -> list[tuple[str, str, str, str]]:
         """One row per step: name, what it does, what it spends, what it publishes."""
         return [
@@ -115,7 +124,8 @@ class Checked:
         spent += f" on each of {len(planned.tables)} data sets" if len(planned.tables) > 1 else ""
         if account is None:
             return f"{spent}, no account"
-        return f"{spent} from {account}" if planned.debit else f"{spent}, recorded in {account}, not debited"
+        reason = f" ({planned.reason})" if planned.reason else ""
+        return f"{spent} from {account}{reason}" if planned.debit else f"{spent}, recorded in {account}, not debited"
 
 
 def check_study(study: Study, *, key: Callable[[str], str] | None = None) -> Checked:
@@ -203,8 +213,7 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
     remaining, paid = dict(study.accounts), dict.fromkeys(study.accounts, Fraction(0))
     keys = {} if key is None else {planned.step.name: planned.keys(key(planned.step.name)) for planned in spending}
     own_keys = set(chain.from_iterable(keys.values()))
-    exists = "://" in study.ledger or Path(study.ledger).exists()
-    with Ledger.open(study.ledger) if exists else nullcontext() as ledger:
+    with Ledger.open(study.ledger) if study.ledger_exists else nullcontext() as ledger:
         opened_accounts = ledger.accounts() if ledger is not None else []
         for account in (account for account in opened_accounts if account.name in study.accounts):
             budget = study.accounts[account.name]
@@ -216,7 +225,10 @@ def _afford(checked: Checked, key: Callable[[str], str] | None) -> Checked:
         known = replace(checked, remaining=remaining, paid=paid)
         for name, amount in known.due.items():
             if amount > remaining[name]:
-                raise BudgetExceeded(name, requested=amount, remaining=remaining[name])
+                reasons = [
+                    f"{step.step.name}: {step.reason}" for step in spending if step.step.account == name and step.reason
+                ]
+                raise BudgetExceeded(name, requested=amount, remaining=remaining[name], reason="; ".join(reasons))
         for step, number, table in ((p.step, n, table) for p in spending for n, table in enumerate(p.tables)):
             if ledger is not None:
                 own_key = keys[step.name][number] if keys else None

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.study.actions import KINDS, Action
+from peerveil.study.actions import KINDS, Action, all_actions
 from peerveil.study.outcome import Outcome
 
 if TYPE_CHECKING:
     from peerveil.study.execute import Context, Inputs
+
+
+def usable_by(table: Any) -> str:
+    """The modules that can use a table and what it lacks for some, in one line.
+
+    >>> from peerveil.data import Labels, Reviews
+    >>> usable_by(Labels(task=[1], worker=[2], label=["cat"]))
+    'can be used by truth'
+    >>> usable_by(Reviews(paper=[1], score=[5]))
+    'no reviewers: release and calibration need them; it can only be described'
+    """
+    kind = type(table).__name__.lower()
+    modules = dict.fromkeys(action.module() for action in all_actions().values() if kind in action.kinds)
+    names = " and ".join(module for module in modules if module != "data")
+    if kind == "reviews" and not table.has_reviewers:
+        return f"no reviewers: {names} need them; it can only be described"
+    lacks = ""
+    if kind == "reviews" and not table.criteria:
+        lacks = "; no criteria: release with --weight normalized or subjectivity needs them"
+    if kind == "rankings" and not table.is_complete:
+        lacks = (
+            "; items left out or tied: rankings test needs --method pairs-norm, rankings randomize complete rankings"
+        )
+    return f"can be used by {names}{lacks}"
 
 
 class DescribeData(Action[Any]):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal
 
@@ -110,6 +111,12 @@ class Inputs(Generic[Table]):
         assert self.source is not None
         return self.source
 
+    @property
+    def notes(self) -> list[str]:
+        """What readers noted about the tables, such as columns that were taken under other names."""
+        tables = [table for table in (self.table, *chain(*self.others.values())) if table is not None]
+        return list(dict.fromkeys(note for table in tables for note in table.notes))
+
 
 def no_progress(share: float, text: str = "") -> None:
     """Show nothing."""
@@ -154,12 +161,30 @@ def kind_of(action: Action[Any], source: StudyFile) -> str:
     return kinds[0]
 
 
+def reason_of(action: Action[Any], guarantee: Guarantee | None) -> str:
+    """Why a guarantee has another epsilon than the action was set to; empty if it has the same.
+
+    >>> from peerveil.study.actions import find_action
+    >>> action = find_action("truth.randomize").check({"epsilon": 1, "classes": [0, 1]})
+    >>> reason_of(action, peerveil.Guarantee.local_attribute_dp(1).group(2, unit="one task, answered twice"))
+    '2 times epsilon 1, for one task, answered twice'
+    """
+    from peerveil.core.guarantee import read_epsilon
+
+    setting = getattr(action, "epsilon", None)
+    if guarantee is None or guarantee.exact_epsilon is None or setting in (None, "none"):
+        return ""
+    times = guarantee.exact_epsilon / read_epsilon(setting)
+    return "" if times == 1 else f"{times} times epsilon {setting}, for {guarantee.unit}"
+
+
 @dataclass(frozen=True)
 class Executed:
-    """What an action gave, and where it was written: each path with whether it may be published."""
+    """What an action gave, where it was written (each path with whether it may be published), and how its data were read."""
 
     outcome: Outcome
     written: list[tuple[Path, bool]]
+    notes: list[str]
 
 
 def execute(
@@ -193,9 +218,12 @@ def execute(
         debited = None if opened is None else opened.account(str(account))
         if opened is not None and guarantee is not None:
             _require_covered(opened, str(account), action.debited(inputs), guarantee)
-        outcome = action.run(inputs, Context(randomness, debited, progress))
+        try:
+            outcome = action.run(inputs, Context(randomness, debited, progress))
+        except peerveil.BudgetExceeded as error:
+            raise error.because(reason_of(action, guarantee)) from None
     public = out / ("public" if seed is None else "simulated")
-    return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None))
+    return Executed(outcome, outcome.write(public, out / "private", simulated=seed is not None), inputs.notes)
 
 
 def _require_covered(ledger: peerveil.Ledger, account: str, tables: list[Any], guarantee: Guarantee) -> None:

@@ -27,15 +27,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from peerveil.core.errors import BadInput, PeerveilError
-from peerveil.core.files import write_text
+from peerveil.core.files import read_toml, write_text
 from peerveil.study.outcome import Outcome
 from peerveil.study.spelling import require
+from peerveil.study.toml import changed_settings
 
 if TYPE_CHECKING:
     from peerveil.study.spec import Study
 
 Loaded = TypeVar("Loaded")
 _FORMAT: Final = 3
+_MOST_CHANGES: Final = 5
 
 
 class Folder:
@@ -82,13 +84,25 @@ class Folder:
         own = sha256(study.text.encode()).hexdigest()
         if self.journal.exists():
             journal = self._read_journal()
-            want = "the study file that this folder was begun with (it has changed since), or another folder for the new one"
-            self._require(journal["study"] == own, want)
+            if journal["study"] != own:
+                changes = self._changes(study)
+                want = f"the study that this folder was begun with ({changes}), or another folder for the new one"
+                self._require(False, want)
             self.run = journal["run"]
             return
         self.run = secrets.token_hex(8)
         write_text(self.private / "study.toml", study.text, private=True)
         _save(self.journal, {"format": _FORMAT, "run": self.run, "study": own, "data": {}})
+
+    def _changes(self, study: Study) -> str:
+        """What changed in the study since this folder was begun, in words."""
+        try:
+            text, _ = read_toml(self.private / "study.toml", "study")
+        except BadInput:
+            return "it has changed since"
+        changes = changed_settings(text, study.text)
+        more = f" and {len(changes) - _MOST_CHANGES} more" if len(changes) > _MOST_CHANGES else ""
+        return f"since then changed: {', '.join(changes[:_MOST_CHANGES]) or 'comments or spaces'}{more}"
 
     def _read_journal(self) -> dict[str, Any]:
         journal = _load(self.journal, dict, "journal")

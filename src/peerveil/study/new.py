@@ -14,7 +14,8 @@ from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.core.exact import printed
 from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.recognize import nearest
-from peerveil.data.readers.tabular import column_names
+from peerveil.data.readers.tabular import TABULAR, column_names
+from peerveil.data.schema import SCHEMAS, match_columns, plain_name, suggest_columns
 from peerveil.study.actions import all_actions
 from peerveil.study.check import debit_of
 from peerveil.study.execute import Inputs, StudyFile
@@ -105,14 +106,15 @@ def _tables(path: Path) -> list[FoundTable]:
     if not str(path).isprintable():
         raise PeerveilError("give it a name on one line first")
     recognized = data.recognize(path)
-    kinds, columns = likely_kinds(path.name, recognized.kinds), {}
+    kinds, guess = likely_kinds(path.name, recognized.kinds), None
     if len(kinds) in (0, 4):
         guess = nearest(path)
         if guess is None:
             return []
-        kinds, columns = (guess[0],), dict(guess[1])
+        kinds = (guess[0],)
     tables, reason = [], ""
     for kind in kinds:
+        columns = _other_names(path, kind, recognized.format) if guess is None else guess[1]
         try:
             table = StudyFile(path=path, columns=columns or None).read(kind.lower())
             tables.append(FoundTable(kind.lower(), recognized.format, table, columns))
@@ -121,6 +123,16 @@ def _tables(path: Path) -> list[FoundTable]:
     if not tables:
         raise PeerveilError(reason)
     return tables
+
+
+def _other_names(path: Path, kind: str, format_: str) -> dict[str, str]:
+    """What the columns of a recognized table are called, if any that it needs has another name than ours."""
+    if format_ not in TABULAR:
+        return {}
+    schema, names = SCHEMAS[kind], column_names(InputFile.open(path), format_)
+    columns = suggest_columns(schema, names, match_columns(schema, names, {}))
+    is_ours = all(plain_name(columns.get(ours, ours)) == ours for ours in schema.required)
+    return {} if is_ours else columns
 
 
 def _unnamed_section(name: str, path: Path) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Collection
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from peerveil.core.files import write_text
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.ledger import Account, Entry, Ledger
+from peerveil.storage import Address
 from peerveil.study.check import Checked, check_study, debit_key
 from peerveil.study.execute import Context
 from peerveil.study.folder import Folder
@@ -148,12 +149,33 @@ def run_study(
         checked = first or check_study(plan, key=folder.key)
         folder.pin_data(checked.digests)
         saved = {name: outcome for name in checked.names if (outcome := folder.outcome(name)) is not None}
+        _require_debits(checked, folder, saved)
         left = [planned for planned in checked.planned if planned.step.name not in saved]
         if first is None and any(planned.debit for planned in left) and confirm is not None and not confirm(checked):
             raise Declined("nothing more was spent")
         outcomes, costs = _run_steps(checked, folder, saved, progress, on_step or (lambda *_: None))
         write_reports(folder, checked, outcomes, costs)
     return StudyRun(checked, target, outcomes, costs, tuple(saved))
+
+
+def _require_debits(checked: Checked, folder: Folder, saved: Collection[str]) -> None:
+    """Refuse to go on if the ledger does not hold what the finished steps of this run spent: it was lost or replaced."""
+    study = checked.study
+    finished = [
+        planned for planned in checked.planned if planned.step.name in saved and planned.step.account is not None
+    ]
+    if not finished or checked.simulated:
+        return
+    with Ledger.open(study.ledger, create=False) if study.ledger_exists else nullcontext() as ledger:
+        accounts = {} if ledger is None else {account.name: account for account in ledger.accounts()}
+        for planned in finished:
+            account = accounts.get(str(planned.step.account))
+            if account is None or (planned.debit and account.find(folder.key(planned.step.name)) is None):
+                raise PeerveilError(
+                    f"the ledger at {Address.read(study.ledger).shown} was lost or replaced: it does not hold what step "
+                    f"{planned.step.name} of this run spent from account {planned.step.account!r}. Restore it from a backup. "
+                    "Without one, a run in another --out spends anew, and what was published still counts. Nothing was spent now"
+                )
 
 
 def _run_steps(

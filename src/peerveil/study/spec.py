@@ -94,6 +94,11 @@ class Study:
     steps: tuple[StepSpec, ...]
     seed: int | None = None
 
+    @property
+    def ledger_exists(self) -> bool:
+        """Whether the file of its ledger is there; a database is only known once it is opened."""
+        return "://" in self.ledger or Path(self.ledger).exists()
+
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Study:
         """Read a study file; all its problems are named at once, each with its place.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
+import tomllib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from peerveil.study.actions import Action
+
+_LONGEST_VALUE: Final = 60  # characters of a setting in an error
 
 
 def toml_value(value: Any) -> str:
@@ -23,6 +26,39 @@ def toml_value(value: Any) -> str:
         # JSON's escapes are TOML's, but for the characters above 0xffff and the delete character
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
+
+
+def changed_settings(before: str, after: str) -> list[str]:
+    r"""The settings that differ between two studies, each with its values; the address of a ledger may hold a password.
+
+    >>> changed_settings("[accounts.main]\nepsilon = 1", "[accounts.main]\nepsilon = 2\n[data.log]\npath = 'a.csv'")
+    ['accounts.main.epsilon (was 1, is 2)', 'data.log.path (new)']
+    """
+    old, new = (_flattened(tomllib.loads(text)) for text in (before, after))
+    changes = []
+    for place in dict.fromkeys([*old, *new]):
+        if place not in new or place not in old:
+            changes.append(f"{place} ({'removed' if place in old else 'new'})")
+        elif old[place] != new[place]:
+            values = "" if place == "study.ledger" else f" (was {_short(old[place])}, is {_short(new[place])})"
+            changes.append(place + values)
+    return changes
+
+
+def _flattened(value: Any, place: str = "") -> dict[str, Any]:
+    """Every setting by its place, such as ``steps[1].epsilon``; steps are counted from 1."""
+    if isinstance(value, dict):
+        parts = {f"{place}.{key}" if place else key: part for key, part in value.items()}
+    elif isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        parts = {f"{place}[{number}]": part for number, part in enumerate(value, start=1)}
+    else:
+        return {place: value}
+    return {name: setting for key, part in parts.items() for name, setting in _flattened(part, key).items()}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "..."
 
 
 class SuggestedStep(NamedTuple):

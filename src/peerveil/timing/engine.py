@@ -27,6 +27,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Events
 from peerveil.data.engines import builtin, is_table, open_table, rows_of
+from peerveil.data.schema import EVENTS
 from peerveil.data.table import check_mapping, is_frame
 from peerveil.data.times import in_calendar, unit_of
 from peerveil.timing.adversary import LinkageAttack
@@ -136,13 +137,16 @@ def audit_table(
     """
     window_micros = read_duration(window, "window", zero=True) // 1000
     limits = np.unique(np.asarray(thresholds, dtype=float))
-    names = {**{name: name for name in _NEEDED}, **check_mapping(columns)}
+    given = check_mapping(columns)
+    names = {**{name: name for name in _NEEDED}, **given}
     if set(names) != set(_NEEDED):
         raise BadInput("columns", got=columns, want=f"our names as keys: {', '.join(_NEEDED)}")
     actor, thread, time = (names[name] for name in _NEEDED)
     public = posted or time
     needed = [*dict.fromkeys((actor, thread, time, public))]
-    with open_table(_as_source(source), needed, engine=engine, memory=memory, texts=[time, public]) as table:
+    with open_table(
+        _as_source(source), needed, engine=engine, memory=memory, texts=[time, public], schema=EVENTS, given=given
+    ) as table:
         times = micros(table, time)
         public_times = micros(table, posted) if posted else times
         log = table.select(actor=table[actor], thread=table[thread], time=times, public=public_times)

@@ -245,7 +245,8 @@ class PrivateDawidSkene(_Estimator):
             Labels, a pandas or Polars frame with columns task, worker and label; or a Parquet file (or a pattern such as
             ``answers/*.parquet``) or an Ibis table for the engines that need not fit in memory.
         columns
-            Names of the columns task, worker and label in a frame, where they differ: ``{"task": "item"}``.
+            Names of the columns task, worker and label in a frame or a single file, where they differ: ``{"task": "item"}``. A
+            file is then read into memory.
         engine
             ``"memory"``, ``"duckdb"`` (out of core), ``"spark"``, or ``"auto"``: memory up to 50 million answers.
         tasks

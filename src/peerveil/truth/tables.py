@@ -24,6 +24,7 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, open_table, quiet
 from peerveil.data.labels import check_classes
+from peerveil.data.schema import LABELS
 from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
@@ -61,7 +62,10 @@ def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterat
             connection = connect(engine)
             stack.callback(connection.disconnect)
         if is_source(source):
-            table = stack.enter_context(open_table(source, _COLUMNS, connection=connection, argument="labels"))
+            # the columns of a single file can be named, which reads it into memory
+            schema = None if is_table(source) or "*" in str(source) else LABELS
+            opened = open_table(source, _COLUMNS, connection=connection, argument="labels", schema=schema)
+            table = stack.enter_context(opened)
         else:
             table = import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
         yield (table.get_backend() if connection is None else connection), table

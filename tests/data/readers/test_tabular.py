@@ -25,16 +25,14 @@ def test_bad_cell_is_named_by_row_line_and_column(tmp_path: Path) -> None:
 
 
 def test_a_suggestion_is_data_that_the_console_words_in_its_own_way(tmp_path: Path) -> None:
-    path = put(tmp_path, "submission,rating\n1,2\n", "reviews.csv")
+    path = put(tmp_path, "item,grade\n1,2\n", "reviews.csv")
     with pytest.raises(BadTable) as caught:
         Reviews.read(path)
     (problem,) = pickle.loads(pickle.dumps(caught.value)).problems
-    assert problem.suggestion == {"paper": "submission", "score": "rating"}
-    before = (
-        "reviews.csv: got no column paper, score, need one of each among submission, rating: if they have other names"
-    )
-    options = "--column paper=submission --column score=rating"
-    python = "columns={'paper': 'submission', 'score': 'rating'}"
+    assert problem.suggestion == {"paper": "item", "score": "grade"}
+    before = "reviews.csv: got no column paper, score, need one of each among item, grade: if they have other names"
+    options = "--column paper=item --column score=grade"
+    python = "columns={'paper': 'item', 'score': 'grade'}"
     assert str(caught.value) == f"{before}, pass {python} (on the command line: {options})"
     assert caught.value.want.endswith(options + ")")  # also where a study repeats it
     file = DataFile("1", "me", "reviews.csv", path, True, 1, "looking", "reviews", {}, {}, 0)

@@ -156,7 +156,7 @@ def into_truth(page: Page, console: ConsoleServer) -> None:
     page.evaluate("() => { for (const one of document.querySelectorAll('details')) one.open = true; }")
     form.locator("[name=randomized]").select_option(label="yes")
     form.locator("[name=epsilon]").fill("3")
-    form.locator("text=Check it").click()
+    form.locator("button:text-is('Check')").click()
     page.wait_for_url("**/runs/*")
     press(page, "Run")
     page.wait_for_selector("text=Results")

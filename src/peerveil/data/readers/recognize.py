@@ -16,7 +16,7 @@ from peerveil.data.readers.mediawiki import mediawiki_events
 from peerveil.data.readers.openreview import openreview_events, openreview_reviews
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, first_object, separator_of
-from peerveil.data.schema import SCHEMAS, RawTable, ReadOptions, plain_name, suggest_columns
+from peerveil.data.schema import SCHEMAS, RawTable, ReadOptions, match_columns, plain_name, suggest_columns
 
 EVERY: Final = tuple(SCHEMAS)
 READERS: Final[dict[str, dict[str, Callable[[InputFile, ReadOptions], RawTable]]]] = {
@@ -123,6 +123,9 @@ def _table(file: InputFile, format_: str, why: str) -> Recognized:
     names = {plain_name(name) for name in ordered}
     fitting = tuple(kind for kind, schema in SCHEMAS.items() if names.issuperset(schema.required))
     if not fitting:
+        matches = {kind: match_columns(schema, ordered, {}) for kind, schema in SCHEMAS.items()}
+        fitting = tuple(kind for kind, match in matches.items() if match.keys() >= set(SCHEMAS[kind].required))
+    if not fitting:
         rest = [name for name in ordered if name not in ("count", *people_columns(ordered))]
         fitting = ("Rankings",) if place_columns(rest) else EVERY
     return Recognized(format_, fitting, why)
@@ -134,12 +137,12 @@ def nearest(path: str | os.PathLike[str]) -> tuple[str, dict[str, str]] | None:
     ``None`` where fewer than two columns of any kind can be guessed. A person should check it.
     """
     file = InputFile.open(path)
-    format_ = recognize_file(file).format
-    if format_ not in TABULAR:
+    recognized = recognize_file(file)
+    if recognized.format not in TABULAR:
         return None
-    names = column_names(file, format_)
+    names = column_names(file, recognized.format)
     guesses: list[tuple[float, str, dict[str, str]]] = []
-    for kind, schema in SCHEMAS.items():
+    for kind, schema in ((kind, SCHEMAS[kind]) for kind in recognized.kinds):
         guess = suggest_columns(schema, names, {})
         required = sum(ours in guess for ours in schema.required)
         exact = sum(plain_name(theirs) == ours for ours, theirs in guess.items())
