@@ -37,8 +37,8 @@ def texts(path: Path) -> Iterator[str]:
     formatted = [node for node in nodes if isinstance(node, ast.JoinedStr)]
     apart = {id(part) for node in formatted for part in node.values}
     apart |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
-    for node in formatted:
-        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+    for text in formatted:
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in text.values)
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in apart:
             yield node.value

@@ -96,7 +96,11 @@ class Consensus(Result):
     def prefers(self, a: Hashable, b: Hashable) -> float:
         """The probability that somebody ranks a before b, in Bradley and Terry's model."""
         for name, item in (("a", a), ("b", b)):
-            one_of(item, name, self.order)
+            if item not in self.strengths:
+                shown = ", ".join(map(str, self.order[:20]))
+                raise BadInput(
+                    name, got=item, want=f"one of the items: {shown}{', ...' if len(self.order) > 20 else ''}"
+                )
         return float(1 / (1 + np.exp(self.strengths[b] - self.strengths[a])))
 
     def summary(self) -> str:
@@ -252,7 +256,7 @@ def _errors(covariance: Floats, people: int, noise: PermutohedronNoise | None) -
     rng = np.random.default_rng(_SEED)
     values, axes = np.linalg.eigh(np.atleast_2d(covariance) / people)
     errors = (rng.standard_normal((_SIMULATED, values.size)) * np.sqrt(np.maximum(values, 0))) @ axes.T
-    return errors if noise is None else errors + noise.simulate(rng, _SIMULATED) / (2 * people)
+    return np.asarray(errors if noise is None else errors + noise.simulate(rng, _SIMULATED) / (2 * people))
 
 
 def _result(

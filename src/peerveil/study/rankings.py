@@ -337,7 +337,7 @@ def _test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: 
 
 def _table_of(frame: pl.DataFrame) -> tuple[list[str], list[tuple[object, ...]]]:
     """Headers and cells of the consensus in a report."""
-    rows = [
+    rows: list[tuple[object, ...]] = [
         (row["rank"], row["item"], f"{row['score']:.2f} ({row['score_lower']:.2f} to {row['score_upper']:.2f})",
          f"{row['rank_lower']} to {row['rank_upper']}")
         for row in frame.to_dicts()

@@ -37,7 +37,7 @@ class _Cube:
 
     def volume(self, radius: int) -> int:
         """Vectors of whole numbers between -radius and radius."""
-        return (2 * radius + 1) ** self.degree
+        return int((2 * radius + 1) ** self.degree)
 
 
 @dataclass(frozen=True)
