@@ -54,28 +54,14 @@ class TableDescription(Pictured):
     """What :func:`describe` found.
 
     For the operator alone: the figures are exact, so they are not protected and must not be published.
-
-    Attributes
-    ----------
-    kind : str
-        ``"Reviews"``, ``"Events"``, ``"Rankings"`` or ``"Labels"``.
-    headline : str
-        The table in one line.
-    facts : dict
-        Numbers, and times as text, by name.
-    columns : tuple of ColumnDescription
-    distribution : Distribution
-        Of scores, times, first places or answers, in at most 20 bins and one for all others.
-    notes : tuple of str
-        What the reader left out of the file.
     """
 
-    kind: str
-    headline: str
-    facts: Facts
+    kind: str  #: ``"Reviews"``, ``"Events"``, ``"Rankings"`` or ``"Labels"``.
+    headline: str  #: The table in one line.
+    facts: Facts  #: Numbers, and times as text, by name.
     columns: tuple[ColumnDescription, ...]
-    distribution: Distribution
-    notes: tuple[str, ...]
+    distribution: Distribution  #: Of scores, times, first places or answers, in at most 20 bins and one for all others.
+    notes: tuple[str, ...]  #: What the reader left out of the file.
 
     def summary(self) -> str:
         """The table in one line."""

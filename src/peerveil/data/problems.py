@@ -29,34 +29,16 @@ Place = tuple[int, int | None]  # a row and, where there are lines, a line, both
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, where it is, and what would be right.
+    """One thing that is wrong, where it is, and what would be right."""
 
-    Attributes
-    ----------
-    file : str
-        The file's name, or the table's name for values that came from memory.
-    got : object
-        The value that is wrong.
-    want : str
-        What would be right.
-    row : int or None
-        The row counted from 1, the header not counted; None for the whole file or column.
-    column : str or None
-        The column as it is called in the file.
-    line : int or None
-        The line of the file counted from 1, where the format has lines.
-    suggestion : mapping or None
-        Our names of columns, each with the name that it probably has in the file.
-    """
-
-    file: str
-    got: object
-    want: str
-    row: int | None = None
-    column: str | None = None
-    line: int | None = None
-    in_memory: bool = False
-    suggestion: Mapping[str, str] | None = None
+    file: str  #: The file's name, or the table's name for values that came from memory.
+    got: object  #: The value that is wrong.
+    want: str  #: What would be right.
+    row: int | None = None  #: The row counted from 1, the header not counted; None for the whole file or column.
+    column: str | None = None  #: The column as it is called in the file.
+    line: int | None = None  #: The line of the file counted from 1, where the format has lines.
+    in_memory: bool = False  #: Whether the values came from memory.
+    suggestion: Mapping[str, str] | None = None  #: Our names of columns, each with the name that it probably has.
 
     @property
     def where(self) -> str:

@@ -47,27 +47,13 @@ which sitting.
 
 @dataclass(frozen=True, eq=False)
 class HiddenTruth:
-    """What the tables were made from.
+    """What the tables were made from."""
 
-    Attributes
-    ----------
-    papers : polars.DataFrame
-        paper, quality (standard normal), answer (the right class of the crowd's question)
-    reviewers : polars.DataFrame
-        reviewer, scale, bias, ability (the chance of a right answer, averaged over classes)
-    confusion : array (reviewers, classes, classes)
-        the chance that a reviewer answers the second index when the first is right; read-only
-    sittings : polars.DataFrame
-        event, sitting: events with one sitting were written in one go
-    noise : float
-        standard deviation of what no model explains in a score
-    """
-
-    papers: pl.DataFrame
-    reviewers: pl.DataFrame
-    confusion: Floats
-    sittings: pl.DataFrame
-    noise: float
+    papers: pl.DataFrame  #: paper, quality (standard normal), answer (the right class of the crowd's question)
+    reviewers: pl.DataFrame  #: reviewer, scale, bias, ability (the chance of a right answer, averaged over classes)
+    confusion: Floats  #: the chance that a reviewer answers the third index when the second is right; read-only
+    sittings: pl.DataFrame  #: event, sitting: events with one sitting were written in one go
+    noise: float  #: standard deviation of what no model explains in a score
 
 
 @dataclass(frozen=True)
