@@ -15,7 +15,7 @@ from peerveil.core.guarantee import read_epsilon
 from peerveil.data import synthetic_conference
 
 MOST = {
-    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 34,
+    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 35,
     "timing plan data/events.csv --percentile 25 --out plan": 36,
     "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 36,
     "truth label data/labels.csv --model one-coin --out inferred": 36,

@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.randomness import MaxNormNoise
-from peerveil.release.family import SHAPES, STRENGTHS, Family, counts_at
+from peerveil.release.family import HEAVY_TAILS, SHAPES, STRENGTHS, Family, counts_at
 
 _SEED: Final = 1999  # public: equal counts give equal estimates
 _FINER: Final = 4  # strengths between two simulated ones
@@ -298,7 +298,7 @@ def with_normal_tails(draws: Draws) -> Draws:
 
     Heavy tails would err far more if strictness is normal than normal ones if it is not. Intervals allow for both.
     """
-    return replace(draws, shape=np.where(draws.shape == SHAPES.index("heavy tails"), 0, draws.shape))
+    return replace(draws, shape=np.where(draws.shape == HEAVY_TAILS, 0, draws.shape))
 
 
 def estimate(model: CountModel, counts: Floats, *, level: float) -> Estimate:

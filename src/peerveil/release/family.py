@@ -23,6 +23,7 @@ from peerveil.release.public import PublicScores
 Shape = Literal["normal", "heavy tails", "some strict", "some lenient"]
 SHAPES: Final[tuple[Shape, ...]] = ("normal", "heavy tails", "some strict", "some lenient")
 """Distributions of leniency: normal; Student's t with 3 degrees of freedom; a fifth stricter, or more lenient, than the rest."""
+HEAVY_TAILS: Final = 1  # its place there
 STRENGTHS: Final = (0.08, 0.16, 0.24, 0.32, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.9)
 _SEED: Final = 2021  # public: whoever repeats the computation gets the same family
 _CHANCE_SEED: Final = 77

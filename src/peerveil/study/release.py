@@ -327,14 +327,17 @@ _GROUP_COLUMNS: Final = {
     "more_lenient": "more lenient (%)",
     "strictness_sd": "SD of strictness",
 }
-_SHARES: Final = ("below", "above", "stricter", "more_lenient")
+_SHARES: Final = {
+    f"{share}{part}"
+    for share in ("below", "above", "stricter", "more_lenient")
+    for part in ("", "_lower", "_upper", "_by_chance")
+}
 
 
 def _cells(frame: pl.DataFrame) -> list[list[Any]]:
     """Rows of a table with shares in percent, as people read them."""
     return [
-        [f"{100 * value:.3g}" if name.startswith(_SHARES) else value for name, value in row.items()]
-        for row in frame.to_dicts()
+        [f"{100 * value:.3g}" if name in _SHARES else value for name, value in row.items()] for row in frame.to_dicts()
     ]
 
 

@@ -203,7 +203,7 @@ def test_choices_keep_probabilities_that_floats_would_lose(tiny: float) -> None:
         def integers(self, low: int, high: int, size: Any) -> NDArray[np.int64]:
             return np.full(size, high - 1)
 
-        def _below(self, limit: int, words: int) -> int:
+        def below(self, limit: int) -> int:
             return limit - 1
 
     assert Last(0).choose([1.0, tiny]).tolist() == [1]
