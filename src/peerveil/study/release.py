@@ -327,11 +327,8 @@ _GROUP_COLUMNS: Final = {
     "more_lenient": "more lenient (%)",
     "strictness_sd": "SD of strictness",
 }
-_SHARES: Final = {
-    f"{share}{part}"
-    for share in ("below", "above", "stricter", "more_lenient")
-    for part in ("", "_lower", "_upper", "_by_chance")
-}
+_PARTS: Final = ("", "_lower", "_upper", "_by_chance")
+_SHARES: Final = {share + part for share in ("below", "above", "stricter", "more_lenient") for part in _PARTS}
 
 
 def _cells(frame: pl.DataFrame) -> list[list[Any]]:
