@@ -211,8 +211,8 @@ FAULTS: Final = (
     Fault(
         "the-radius-of-noise-ignores-how-many-counts-there-are",
         "core/randomness/max_norm.py",
-        "        volume = (2 * radius + 1) ** size\n",
-        "        volume = (2 * radius + 1) ** min(size, 2)\n",
+        "return int((2 * radius + 1) ** self.degree)",
+        "return int((2 * radius + 1) ** min(self.degree, 2))",
         ("tests/core/randomness/test_max_norm.py::test_certified_bounds_are_bounds_and_tight",),
     ),
     Fault(
@@ -344,7 +344,7 @@ FAULTS: Final = (
     ),
     Fault(
         "a-reproduction-reports-the-smallest-error",
-        "papers/reproduce/release.py",
+        "papers/reproduce/release_theorems.py",
         "worst = max(worst, float(",
         "worst = min(worst, float(",
         ("tests/papers/reproduce/test_all.py::test_projection_on_a_convex_set_never_hurts",),

@@ -35,7 +35,7 @@ def test_it_is_checked_and_asks_for_what_its_accounts_hold(tmp_path: Path) -> No
         "audit",
     }
     assert all(amount <= checked.study.accounts[name] for name, amount in checked.spends.items())
-    assert checked.spends["reviewers"] == 4
+    assert checked.spends["reviewers"] == 1
 
 
 def test_it_names_every_file_of_the_repository_once() -> None:

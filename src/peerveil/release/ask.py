@@ -20,6 +20,7 @@ import polars as pl
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number
+from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import MaxNormNoise, Randomness
 from peerveil.core.randomness.max_norm import read_level
 from peerveil.core.result import Result
@@ -211,7 +212,7 @@ def ask(
     True
     """
     read_level(level)
-    randomness, guarantee = Randomness.of(randomness), means_guarantee(epsilon)
+    randomness, guarantee = Randomness.of(randomness), means_guarantee(read_epsilon(epsilon))
     tables, membership = _read_tables(reviews, columns), None if groups is None else read_groups(groups)
     chance = {name: Family(_private_scores(table, weight, scale)) for name, table in tables.items()}
     distance = (

@@ -15,7 +15,7 @@ import polars as pl
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
-from peerveil.core.guarantee import Guarantee
+from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import MaxNormNoise, Randomness
 from peerveil.core.randomness.max_norm import MOST_COUNTS, read_level
 from peerveil.core.result import Result
@@ -335,7 +335,7 @@ def publish(
     """
     read_level(level)
     randomness = Randomness.of(randomness)
-    guarantee = means_guarantee(epsilon)
+    guarantee = means_guarantee(read_epsilon(epsilon))
     reviews = Reviews.of(reviews, "reviews", columns=columns)
     # all that is public comes first: if it fails, nothing is spent
     public = PublicScores.of(reviews, weight=weight, scale=scale)
