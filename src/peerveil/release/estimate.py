@@ -53,7 +53,7 @@ class Prior(NamedTuple):
 
 def point_prior(reviewers: int, epsilon: float) -> Prior:
     """For the curve: cautious where counts say little, to be hardly worse than public data if reviewers do not differ."""
-    return Prior(1 - 0.45 * min(1.0, reviewers * epsilon / 100), 1 / 30, 0.5)
+    return Prior(1 - 0.45 * min(1.0, reviewers * epsilon / 90), 1 / 30, 0.5)
 
 
 BAND_PRIOR: Final = Prior(0.1, 2 / 3, 0.0)

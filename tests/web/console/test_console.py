@@ -171,6 +171,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "timing.post": {"gap": "45m"},
         "calibration.decide": {**decided, "accept": "20", "accepted": "0.25", "adversary_error": "0.3"},
         "calibration.plan": {**decided, "accepted": "0.25"},
+        "rankings.consensus": {"epsilon": "1"},
         "rankings.test": {"epsilon": "1"},
         "rankings.plan": {"items": "5", "spread": "0.8", "methods": "friedman, pairs-norm"},
         "rankings.randomize": {"epsilon": "1"},

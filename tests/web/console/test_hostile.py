@@ -268,7 +268,7 @@ def test_roles(shared: LocalConsole) -> None:
     assert rea.send("/", f"{run}/share", {"shared": "yes"}).status_code == 403
     assert where(ann.send(run, f"{run}/share", {"shared": "yes"})) == run
     shown = rea.get(run)
-    assert "How high do reviewers score" in said(shown)
+    assert "How strict are reviewers" in said(shown)
     assert "Must not be published" not in said(shown)
     assert "Must not be published" not in rea.get(f"{run}/report.html").text
     assert "Must not be published" in ann.get(f"{run}/report.html").text
@@ -305,7 +305,7 @@ def test_other_peoples_ids_are_not_there(shared: LocalConsole) -> None:
     assert bob.get(run).status_code == 404
     assert bob.send("/runs", f"{run}/share", {"shared": "yes"}).status_code == 404
     ann.send(run, f"{run}/share", {"shared": "yes"})
-    assert "How high do reviewers score" in said(bob.get(run))
+    assert "How strict are reviewers" in said(bob.get(run))
     assert "Must not be published" not in said(bob.get(run))
     assert bob.get(f"{run}/private/release-publish/figure-1.svg").status_code == 404
     assert boss.get(run).status_code == 200

@@ -28,6 +28,7 @@ NAMED = {
 }
 """The settings that name files, by action."""
 SETTINGS: dict[str, dict[str, str]] = {
+    "release.ask": {"epsilon": "1"},
     "timing.post": {"gap": "45m"},
     "calibration.decide": {"accept": "5", "adversary_error": "0.3", "draws": "1", "iterations": "600"},
     "calibration.plan": {"accept": "5", "draws": "1", "iterations": "600", "demands": "0, 1", "most_groups": "2"},

@@ -56,7 +56,7 @@ class MaxNormNoise:
     >>> from peerveil.core.randomness import Randomness
     >>> noise = MaxNormNoise(4, 1)
     >>> noise.draw(Randomness.simulation(1), 2).shape, round(noise.variance, 1), noise.half_width(0.95)
-    ((2, 4), 9.9, 7)
+    ((2, 4), 9.9, 8)
     """
 
     size: int

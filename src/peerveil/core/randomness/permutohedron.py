@@ -76,8 +76,8 @@ class PermutohedronNoise:
     >>> from peerveil.core.randomness import Randomness
     >>> noise = PermutohedronNoise(10, 1)
     >>> drawn = noise.draw(Randomness.simulation(1))
-    >>> drawn.size, int(drawn.sum()), round(noise.sd)  # twice the noise of a sum of ranks
-    (10, 0, 92)
+    >>> drawn.size, int(drawn.sum()), 80 < noise.sd < 110  # twice the noise of a sum of ranks
+    (10, 0, True)
     """
 
     items: int
