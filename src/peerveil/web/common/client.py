@@ -79,6 +79,8 @@ class ServiceClient:
         try:
             with self._opener.open(request, timeout=self._timeout_seconds) as response:
                 status, content = 200, response.read(_LONGEST_BYTES)
+                if response.length and len(content) < _LONGEST_BYTES:  # cut off, as by a server that was killed
+                    raise http.client.IncompleteRead(content)
         except urllib.error.HTTPError as error:
             with error:
                 status, content = error.code, error.read(_LONGEST_BYTES)
