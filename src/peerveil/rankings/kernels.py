@@ -168,24 +168,27 @@ def top_half(items: int, place: int, log_spread: float) -> float:
 
 
 @njit(cache=True, nogil=True)
+def _place_of_rank(ranks: Any, places: Any) -> None:
+    """Fill in twice the place of each rank of one ranking; the last entry is for items that are left out (-1)."""
+    places[:] = 0
+    for rank in ranks:
+        places[rank] += 1  # -1 is the last entry
+    before = 0
+    for rank in range(places.size):
+        size = places[rank]
+        places[rank] = 2 * before + size - 1
+        before += size
+
+
+@njit(cache=True, nogil=True)
 def places_of(ranks: Any) -> Any:
     """Twice the place of every item in every ranking: ties, and items that are left out (-1), share the mean of their places."""
     n, m = ranks.shape
-    places = np.empty((n, m), np.int64)
-    sizes = np.empty(m + 1, np.int64)
+    places, by_rank = np.empty((n, m), np.int64), np.empty(m + 1, np.int64)
     for row in range(n):
-        sizes[:] = 0
+        _place_of_rank(ranks[row], by_rank)
         for i in range(m):
-            rank = ranks[row, i]
-            sizes[rank if rank >= 0 else m] += 1
-        before = 0
-        for rank in range(m + 1):
-            size = sizes[rank]
-            sizes[rank] = 2 * before + size - 1
-            before += size
-        for i in range(m):
-            rank = ranks[row, i]
-            places[row, i] = sizes[rank if rank >= 0 else m]
+            places[row, i] = by_rank[ranks[row, i]]
     return places
 
 
@@ -193,28 +196,8 @@ def places_of(ranks: Any) -> Any:
 def add_places(ranks: Any, counts: Any, sums: Any) -> None:
     """Add up :func:`places_of`, each ranking as often as it occurred."""
     n, m = ranks.shape
-    sizes = np.empty(m + 1, np.int64)
+    by_rank = np.empty(m + 1, np.int64)
     for row in range(n):
-        count = counts[row]
-        complete = True
-        total = 0
+        _place_of_rank(ranks[row], by_rank)
         for i in range(m):
-            rank = ranks[row, i]
-            total += rank
-            complete &= rank >= 0
-        if complete and 2 * total == m * (m - 1):  # ranks without gaps that add up to this have no ties
-            for i in range(m):
-                sums[i] += 2 * count * ranks[row, i]
-            continue
-        sizes[:] = 0
-        for i in range(m):
-            rank = ranks[row, i]
-            sizes[rank if rank >= 0 else m] += 1
-        before = 0
-        for rank in range(m + 1):
-            size = sizes[rank]
-            sizes[rank] = 2 * before + size - 1
-            before += size
-        for i in range(m):
-            rank = ranks[row, i]
-            sums[i] += count * sizes[rank if rank >= 0 else m]
+            sums[i] += counts[row] * by_rank[ranks[row, i]]
