@@ -1,6 +1,7 @@
-"""Write docs/reproduction.md from a run: `peerveil reproduce all`, then `.venv/bin/python scripts/reproduction.py out/reproduce`.
+"""The documentation's reproduction pages, from stored runs.
 
-A second folder fills in what the first lacks (such as a run with --quick); what was quick is said to be quick.
+`peerveil reproduce all`, then `.venv/bin/python scripts/reproduction.py out/reproduce` stores the results of that run in
+docs/reproduction (a quick run is refused). docs/conf.py makes the pages from what is stored, one per module.
 """
 
 from __future__ import annotations
@@ -13,116 +14,146 @@ from typing import Any
 
 from peerveil.core.files import write_text
 from peerveil.papers.reproduce import Verdict, experiments
+from peerveil.papers.reproduce.experiment import MODULES
 
-ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reproduction.md"
-PICTURES = ROOT / "docs" / "pictures" / "reproduce"
+STORE = Path(__file__).parents[1] / "docs" / "reproduction"
 PAPERS = {
     "release": "Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data Analysis* (2021)",
-    "timing": "Goldberg, Fanti and Shah, *Batching of Tasks by Users of Pseudonymous Forums*",
+    "timing": "Goldberg, Fanti and Shah, *Batching of Tasks by Users of Pseudonymous Forums* (2022)",
     "calibration": "Ding, Kamath, Wang and Shah, *Calibration with Privacy in Peer Review* (2022)",
     "rankings": "Busa-Fekete, Fotakis and Zampetakis, *Private and Non-private Uniformity Testing for Ranking Data* (2021)",
     "truth": "Wang and Xu, *Inferring Ground Truth From Crowdsourced Data Under Local Attribute Differential Privacy* (2020); "
-    "it has theorems and no figures, so these are the experiments that it should have had",
+    "it has theorems and no figures, so the experiments are ours",
 }
-HEAD = """# Reproduction: the papers beside us
+HEAD = """# Reproduction
 
-Every figure and table of the five papers, made anew: the paper's value, ours, and agreement or the erratum that explains the
-difference. One command each, given below; `peerveil reproduce all` for all of them, which writes this as a page of its own too.
-The papers' figures are not copied: their values are given as numbers where they print any, and most of their curves come
-without.
+Every figure, table, algorithm and theorem with a computable claim, computed again: the paper's value, ours, and whether they
+agree. {state}
 
-Written by `scripts/reproduction.py` from a run. {state}
+- **agrees**: as printed, or in the printed direction.
+- **erratum**: differs, and [the errata](../errata.md) explain why.
+- **differs**: differs without an erratum; the note names the obstacle, mostly data that are not available.
+- **nothing printed**: our own measurement; the paper gives no number.
 
-**agrees**: as printed, or in the direction that is printed. **erratum**: differs, and [the errata](errata.md) say why.
-**differs**: differs without an erratum; the note says what stands in the way (mostly data that cannot be had). **nothing
-printed**: ours alone.
+`peerveil reproduce all` repeats everything, `peerveil reproduce release/figure-2a` one result. The papers' figures are not
+copied.
 
 """
+FOLD_ROWS = 12  # longer tables are folded
 
 
-def cell(text: str) -> str:
+def load() -> list[dict[str, Any]]:
+    """The stored results in the order of the experiments; those not stored have no rows."""
+    results = []
+    for name in experiments():
+        file = STORE / f"{name}.json"
+        missing = {"name": name, "title": "not stored", "note": "", "rows": []}
+        results.append(json.loads(file.read_text(encoding="utf-8")) if file.is_file() else missing)
+    return results
+
+
+def cell(text: object) -> str:
     """Text in a table of Markdown."""
     return re.sub(r"([|*_<>\[\]\\`])", r"\\\1", " ".join(str(text).split()))
 
 
-def load(places: list[Path]) -> list[dict[str, Any]]:
-    """The results in the order of the experiments, each from the first folder that has it, with its figure's text."""
-    found = []
-    for name in experiments():
-        for place in places:
-            file = place / f"{name}.json"
-            if file.is_file():
-                figure = file.with_suffix(".svg")
-                data = json.loads(file.read_text(encoding="utf-8"))
-                data["svg"] = figure.read_text(encoding="utf-8") if figure.is_file() else None
-                found.append(data)
-                break
-        else:
-            found.append({"name": name, "title": "not made in this run", "note": "", "rows": [], "svg": None})
-    return found
+def table(columns: tuple[str, ...], rows: list[tuple[object, ...]]) -> str:
+    """A table of Markdown; cells are texts already."""
+    lines = ["| " + " | ".join(map(str, row)) + " |\n" for row in [columns, ("---",) * len(columns), *rows]]
+    return "".join(lines)
 
 
-def counts(data: dict[str, Any]) -> dict[Verdict, int]:
+def counts(results: list[dict[str, Any]]) -> list[int]:
     """How many rows have each verdict."""
-    found = [Verdict(row["verdict"]) for row in data["rows"]]
-    return {verdict: found.count(verdict) for verdict in Verdict}
+    verdicts = [row["verdict"] for result in results for row in result["rows"]]
+    return [verdicts.count(verdict) for verdict in Verdict]
 
 
-def section(data: dict[str, Any]) -> str:
-    """One figure or table."""
-    name = data["name"]
-    flat = name.replace("/", "-")
-    few = " (here with `--quick`: few trials)" if data.get("quick") else ""
-    lines = [f"### {name}: {data['title']}", "", f"`peerveil reproduce {name}`{few}"]
-    if data["svg"]:
-        write_text(PICTURES / f"{flat}.svg", smaller(data["svg"]))
-        lines += ["", f"![{cell(data['title'])}](pictures/reproduce/{flat}.svg)"]
-    lines += ["", data["note"].replace("*", r"\*"), "", "| what | paper | ours | verdict |", "|---|---|---|---|"]
-    lines += [
-        f"| {cell(r['what'])} | {cell(r['paper'])} | {cell(r['ours'])} | {cell(r['explanation'] or r['verdict'])} |"
-        for r in data["rows"]
-    ]
-    return "\n".join(lines) + "\n"
+def overview(results: list[dict[str, Any]]) -> str:
+    """The first page: one row per module and one per result."""
+    stored = [result for result in results if result["rows"]]
+    hours = sum(result["seconds"] for result in stored) / 3600
+    state = f"{len(stored)} of {len(results)} results are stored, all from full runs; {hours:.1f} hours of one core."
+    rows: list[tuple[object, ...]] = []
+    for module in MODULES:
+        own = [result for result in stored if result["name"].startswith(f"{module}/")]
+        rows.append((f"[{module}]({module}.md)", len(own), *counts(own)))
+    page = HEAD.format(state=state) + table(("module", "results", *Verdict), [*rows, ("all", len(stored), *counts(stored))])
+    toctree = "\n```{toctree}\n:hidden:\n\n" + "\n".join(MODULES) + "\n```\n"
+    return page + toctree
+
+
+def numbers_of(rows: list[dict[str, str]]) -> str:
+    """The rows as a table; "x: a / b" with "1 / 2" in every row becomes columns a and b."""
+    verdicts = [cell(row["explanation"] or row["verdict"]) for row in rows]
+    tails = {row["what"].rpartition(": ")[2] for row in rows}
+    methods, papers = tails.copy().pop().split(" / "), {row["paper"] for row in rows}
+    if len(tails) == 1 and all(row["ours"].count(" / ") == len(methods) - 1 > 0 for row in rows):
+        printed = [[cell(row["paper"])] if len(papers) > 1 else [] for row in rows]
+        heads = [cell(row["what"].rpartition(": ")[0]) for row in rows]
+        values = [[*map(cell, row["ours"].split(" / "))] for row in rows]
+        cells = [(head, *paper, *value) for head, paper, value in zip(heads, printed, values, strict=True)]
+        columns = ("", *(["paper"] if len(papers) > 1 else []), *map(cell, methods))
+    else:
+        cells = [tuple(cell(row[key]) for key in ("what", "paper", "ours")) for row in rows]
+        columns = ("", "paper", "ours")
+    return table((*columns, "verdict"), [(*row, verdict) for row, verdict in zip(cells, verdicts, strict=True)])
+
+
+def section(result: dict[str, Any]) -> str:
+    """One figure, table or theorem: the figure beside the numbers."""
+    name, rows = result["name"], result["rows"]
+    numbers = numbers_of(rows)
+    if len(rows) > FOLD_ROWS:
+        numbers = f"````{{dropdown}} All {len(rows)} rows\n{numbers}````\n"
+    picture = f"![{cell(result['title'])}]({name}.svg)\n\n" if (STORE / f"{name}.svg").is_file() else ""
+    body = f":::::{{container}} beside\n{picture}{numbers}:::::\n" if picture else numbers
+    _, short = name.split("/")
+    heading = f"## {short.replace('-', ' ').capitalize()}: {cell(result['title'])}"
+    seconds = f"`peerveil reproduce {name}` ({result['seconds']:.0f} s)"
+    return f"\n{heading}\n\n{seconds}\n\n{body}\n{result['note'].replace('*', chr(92) + '*')}\n"
+
+
+def write_pages() -> None:
+    """Write the pages that docs/conf.py asks for, where they changed."""
+    results = load()
+    pages = {"index": overview(results)}
+    for module in MODULES:
+        own = [result for result in results if result["rows"] and result["name"].startswith(f"{module}/")]
+        verdicts = ", ".join(f"{number} {verdict}" for number, verdict in zip(counts(own), Verdict, strict=True))
+        head = f"# {module.capitalize()}\n\n{PAPERS[module]}. Rows: {verdicts}.\n"
+        pages[module] = head + "".join(section(result) for result in own)
+    for name, text in pages.items():
+        page = STORE / f"{name}.md"
+        if not page.is_file() or page.read_text(encoding="utf-8") != text:
+            write_text(page, text)
 
 
 def smaller(svg: str) -> str:
-    """Fewer digits in coordinates, which nobody sees; labels stay as they are."""
+    """Fewer digits in coordinates; labels stay as they are."""
 
-    def shorter(found: re.Match[str]) -> str:
-        return re.sub(r"(\d+\.\d{2})\d+", r"\1", found[0])
+    def shorter(match: re.Match[str]) -> str:
+        return re.sub(r"(\d+\.\d{2})\d+", r"\1", match[0])
 
     return re.sub(r' (?:d|points|transform|x|y)="[^"]*"', shorter, svg)
 
 
-def main() -> None:
-    """Write the page and its pictures."""
-    found = load([Path(place) for place in sys.argv[1:] or ["out/reproduce"]])
-    for old in PICTURES.glob("*.svg"):
-        old.unlink()
-    quick = [data["name"] for data in found if data.get("quick")]
-    made = [data for data in found if data["rows"]]
-    state = f"{len(made) - len(quick)} of {len(found)} are from a full run"
-    state += f"; {len(quick)} from a quick one, with few trials, and say so" if quick else ""
-    state += f"; {len(found) - len(made)} were not made." if len(made) < len(found) else "."
-    total = {verdict: sum(counts(data)[verdict] for data in found) for verdict in Verdict}
-    out = [HEAD.format(state=state)]
-    out.append(
-        "| figure or table | shows | "
-        + " | ".join(Verdict)
-        + " | seconds |\n|---|---|"
-        + "---|" * (len(Verdict) + 1)
-        + "\n"
-    )
-    for data in found:
-        numbers = " | ".join(str(value) for value in counts(data).values())
-        out.append(f"| {data['name']} | {cell(data['title'])} | {numbers} | {data.get('seconds', '-')} |\n")
-    out.append("| **all** | | " + " | ".join(f"**{value}**" for value in total.values()) + " | |\n")
-    for module, paper in PAPERS.items():
-        out.append(f"\n## {module.capitalize()}\n\n{paper}.\n")
-        out += ["\n" + section(data) for data in made if data["name"].startswith(f"{module}/")]
-    write_text(PAGE, "".join(out))
+def store(run: Path) -> None:
+    """Store the results of a full run."""
+    for name in experiments():
+        file = run / f"{name}.json"
+        if not file.is_file():
+            continue
+        result = json.loads(file.read_text(encoding="utf-8"))
+        if result["quick"]:
+            sys.exit(f"{file} is from a quick run: run `peerveil reproduce {name}` without --quick")
+        data = {key: result[key] for key in ("name", "title", "note", "seconds", "rows")}
+        write_text(STORE / f"{name}.json", json.dumps(data, indent=1, ensure_ascii=False) + "\n")
+        figure = file.with_suffix(".svg")
+        if figure.is_file():
+            write_text(STORE / f"{name}.svg", smaller(figure.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":
-    main()
+    for place in sys.argv[1:] or ["out/reproduce"]:
+        store(Path(place))
