@@ -64,7 +64,6 @@ html_theme_options = {
 }
 
 
-
 def join_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     """One text per cell. (myst-nb's own breaks the line wherever a chunk of a stream ends.)"""
     text = "".join(output["text"] for output in outputs if output["output_type"] == "stream")

@@ -35,7 +35,9 @@ def write_reference(docs: Path) -> None:
     names = {"peerveil": "peerveil", **{package: f"peerveil.{package}" for package in PACKAGES}}
     pages = {"actions": reference_page(), **{f"api/{file}": api_page(name) for file, name in names.items()}}
     toctree = "\n".join(["```{toctree}", "", *names, "```", ""])
-    pages["api/index"] = f"# Python\n\nEvery public name. `import peerveil` is quick; packages load on first use.\n\n{toctree}"
+    pages["api/index"] = (
+        f"# Python\n\nEvery public name. `import peerveil` is quick; packages load on first use.\n\n{toctree}"
+    )
     for name, text in pages.items():
         page = docs / f"{name}.md"
         if not page.is_file() or page.read_text(encoding="utf-8") != text:

@@ -78,26 +78,45 @@ def overview(results: list[dict[str, Any]]) -> str:
     for module in MODULES:
         own = [result for result in stored if result["name"].startswith(f"{module}/")]
         rows.append((f"[{module}]({module}.md)", len(own), *counts(own)))
-    page = HEAD.format(state=state) + table(("module", "results", *Verdict), [*rows, ("all", len(stored), *counts(stored))])
+    page = HEAD.format(state=state) + table(
+        ("module", "results", *Verdict), [*rows, ("all", len(stored), *counts(stored))]
+    )
     toctree = "\n```{toctree}\n:hidden:\n\n" + "\n".join(MODULES) + "\n```\n"
     return page + toctree
 
 
 def numbers_of(rows: list[dict[str, str]]) -> str:
-    """The rows as a table; "x: a / b" with "1 / 2" in every row becomes columns a and b."""
-    verdicts = [cell(row["explanation"] or row["verdict"]) for row in rows]
-    tails = {row["what"].rpartition(": ")[2] for row in rows}
-    methods, papers = tails.copy().pop().split(" / "), {row["paper"] for row in rows}
-    if len(tails) == 1 and all(row["ours"].count(" / ") == len(methods) - 1 > 0 for row in rows):
-        printed = [[cell(row["paper"])] if len(papers) > 1 else [] for row in rows]
-        heads = [cell(row["what"].rpartition(": ")[0]) for row in rows]
-        values = [[*map(cell, row["ours"].split(" / "))] for row in rows]
-        cells = [(head, *paper, *value) for head, paper, value in zip(heads, printed, values, strict=True)]
-        columns = ("", *(["paper"] if len(papers) > 1 else []), *map(cell, methods))
-    else:
-        cells = [tuple(cell(row[key]) for key in ("what", "paper", "ours")) for row in rows]
-        columns = ("", "paper", "ours")
-    return table((*columns, "verdict"), [(*row, verdict) for row, verdict in zip(cells, verdicts, strict=True)])
+    """The rows as tables: those that say "x: a / b" and "1 / 2" become one with columns a and b."""
+    grids: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        tail = row["what"].rpartition(": ")[2]
+        grids.setdefault(tail if row["ours"].count(" / ") == tail.count(" / ") > 0 else "", []).append(row)
+    return "\n".join(_grid(tail.split(" / "), group) if tail else _list(group) for tail, group in grids.items())
+
+
+def _list(rows: list[dict[str, str]]) -> str:
+    cells = [tuple(cell(row[key]) for key in ("what", "paper", "ours")) for row in rows]
+    return table(
+        ("", "paper", "ours", "verdict"), [(*line, _verdict(row)) for line, row in zip(cells, rows, strict=True)]
+    )
+
+
+def _grid(methods: list[str], rows: list[dict[str, str]]) -> str:
+    papers = len({row["paper"] for row in rows}) > 1  # said once in the note otherwise
+    lines = [
+        (
+            cell(row["what"].rpartition(": ")[0]),
+            *([cell(row["paper"])] if papers else []),
+            *map(cell, row["ours"].split(" / ")),
+            _verdict(row),
+        )
+        for row in rows
+    ]
+    return table(("", *(["paper"] if papers else []), *map(cell, methods), "verdict"), [*lines])
+
+
+def _verdict(row: dict[str, str]) -> str:
+    return cell(row["explanation"] or row["verdict"])
 
 
 def section(result: dict[str, Any]) -> str:

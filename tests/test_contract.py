@@ -10,7 +10,6 @@ import inspect
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,8 +25,6 @@ from peerveil.report import svg
 from peerveil.timing.check import grid_check
 
 MODULES = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
-PAGES = Path(__file__).parents[1] / "docs"
-API = (PAGES / "api.md").read_text(encoding="utf-8")
 
 
 def exported() -> dict[str, Any]:
@@ -168,8 +165,6 @@ def test_its_adversary_lives_in_its_module_and_stays_within_the_promise(name: st
     entry = EVERY[name]
     own, place = name.split(".")[0], entry.adversary.__module__
     assert place.startswith(f"peerveil.{own}.")
-    pages = [f"automodule:: {place}\n", f"peerveil.{own}.{entry.adversary.__name__}\n"]
-    assert sum(page in API for page in pages) == 1  # documented once: with its module, or by its name
     success, most = entry.attack()
     assert 0.5 - contract.SLACK - 0.2 < success <= most
 
@@ -247,5 +242,4 @@ def test_every_finding_with_a_picture_has_plot_and_json() -> None:
 def test_it_is_documented(name: str) -> None:
     module, own = name.split(".")
     assert inspect.getdoc(exported()[name])
-    assert own in API
     assert re.search(rf"\b{own}\b", str(MODULES[module].__doc__))
