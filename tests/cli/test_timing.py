@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import stat
 from pathlib import Path
@@ -16,6 +15,7 @@ from peerveil.cli import base
 from peerveil.data import Events, synthetic_conference
 from peerveil.ledger import Ledger
 from peerveil.timing import choose_gap, find_batches
+from peerveil.timing.durations import rounded_up, typed
 
 LOG = Path(__file__).parents[1] / "timing" / "data" / "wikipedia_edits_2015_09_12.csv.gz"
 COLUMNS = ("--column", "actor=user", "--column", "thread=page")
@@ -33,7 +33,7 @@ def test_audit(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "number" in out  # the serial number leaks the order
     assert "not for this one" in out
     assert "round them to days" in out
-    assert out.index("For the operator only") < out.index("true pairs found")
+    assert out.index("For the operator only") < out.index("To find half of the true pairs")
     assert not (tmp_path / "audit" / "public").exists()
     page = tmp_path / "audit" / "private" / "audit.html"
     assert "<svg " in page.read_text()
@@ -111,7 +111,7 @@ def test_plan(events: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert code == 0
     assert "Recommended: FollowUp with epsilon 0.8" in out
     gap = choose_gap(Events.read(events), crossover=0.25, epsilon="0.8", window=300)
-    assert f"--gap {math.ceil(gap)}s" in out
+    assert f"--gap {typed(rounded_up(gap))}." in out
     code, out, _ = run(capsys, "timing", "plan", events, "--json", "--out", tmp_path / "two")
     assert json.loads(out)["operator_only"]["results"]["covered"] == pytest.approx(0.5, abs=0.02)
     assert pl.read_csv(tmp_path / "two" / "private" / "plan.csv")["mechanism"][0] == "FollowUp"

@@ -174,7 +174,7 @@ def test_pages_stack_fold_and_leave_out() -> None:
 
 def test_the_glossary_of_the_docs_is_that_of_the_report() -> None:
     text = (Path(__file__).parents[2] / "docs" / "glossary.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| \*\*(.+?)\*\* \| (.+?) \|$", text, flags=re.MULTILINE))
+    rows = dict(re.findall(r"^- \*\*(.+?)\*\*: (.+)$", text, flags=re.MULTILINE))
     assert rows == dict(WORDS)
     assert 10 <= len(WORDS) <= 20
 

@@ -233,4 +233,4 @@ def test_an_audit_of_a_month_of_wikipedia() -> None:
     audit = audit_log(many_events(3_500_000), randomness=Randomness.simulation(1))
     assert audit.events == 3_500_000
     assert 0 < audit.batches.other_error < 0.01 * audit.batches.other_rate
-    assert audit.raw.best[1] > 100 * audit.protected[0].attack.best[1]
+    assert audit.raw.at_half.precision > 100 * audit.protected[0].attack.at_half.precision

@@ -25,6 +25,7 @@ from peerveil.timing import (
 )
 from peerveil.timing.adversary import partial_adoption
 from peerveil.timing.delays import MECHANISMS, WEIGHTED, named_mechanism
+from peerveil.timing.durations import in_words, parse_duration, rounded_up, typed
 from peerveil.timing.log import find_leaks
 from peerveil.timing.plan import covered, intervals
 
@@ -117,9 +118,14 @@ def test_mechanisms_are_known_by_name(name: str) -> None:
 def test_a_plan_holds_the_gap_what_it_covers_and_the_delays() -> None:
     history = synthetic_conference(papers=60, reviewers=40, seed=1).events
     plan = plan_delays(history, epsilon="0.8", window=300, crossover=0.25)
-    assert plan.gap == choose_gap(history, crossover=0.25, epsilon="0.8", window=300)
+    exact = choose_gap(history, crossover=0.25, epsilon="0.8", window=300)
+    assert exact <= plan.gap == rounded_up(exact) < 1.02 * exact
+    # one gap, written alike in the advice, in a command and in the guarantee
+    assert parse_duration(typed(plan.gap), "gap") == plan.gap
+    assert f"a gap of {in_words(plan.gap)}," in plan.recommendation
+    assert f"gap {in_words(plan.gap)} for" in str(FollowUp(epsilon=1, gap=plan.gap, window=300).guarantee)
     assert plan.covered == covered(history, gap=plan.gap, window=300)
-    assert plan_delays(history).gap == choose_gap(history, percentile=50, window=300)
+    assert plan_delays(history).gap == rounded_up(choose_gap(history, percentile=50, window=300))
     table = plan.table()
     assert table["mechanism"].to_list() == ["FollowUp", "ZeroInflatedUniform", "Staircase", "Exponential"]
     best = FollowUp(epsilon="0.8", gap=plan.gap, window=300)

@@ -50,7 +50,7 @@ def open_table(
     argument: str = "source",
     texts: Sequence[str] = (),
     schema: TableSchema | None = None,
-    given: Mapping[str, str] | None = None,
+    mapping: Mapping[str, str] | None = None,
 ) -> Iterator[Any]:
     """An Ibis table that has the columns, none of them with gaps; what was opened for it is closed afterwards.
 
@@ -71,13 +71,13 @@ def open_table(
         What errors call the source.
     texts
         Columns of a CSV file to take as texts, where the engine must not guess what they are (times).
-    schema, given
+    schema, mapping
         The table that the source holds, and what the caller calls its columns: for what an error suggests. Unlike a reader, a
         database takes no other names by itself: it has no place for the note that would say so.
     """
     one_of(engine, "engine", ENGINES)
     if is_table(source):
-        yield _checked(source, columns, argument, schema, given or {})
+        yield _checked(source, columns, argument, schema, mapping or {})
         return
     if connection is None and engine == "spark" and texts and _is_csv(source):
         raise BadInput(argument, got=str(source), want="a Parquet file: Spark guesses what times in a CSV file are")
@@ -91,7 +91,7 @@ def open_table(
             if is_ours:
                 stack.callback(session.stop)
             connection = _ibis().pyspark.connect(session)
-        yield _checked(_read(connection, source, argument, texts), columns, argument, schema, given or {})
+        yield _checked(_read(connection, source, argument, texts), columns, argument, schema, mapping or {})
 
 
 def connect(engine: str, *, memory: str | None = None, master: str | None = None) -> Any:
@@ -229,11 +229,11 @@ def _read(connection: Any, source: Any, argument: str, texts: Sequence[str] = ()
 
 
 def _checked(
-    table: Any, columns: Sequence[str], argument: str, schema: TableSchema | None, given: Mapping[str, str]
+    table: Any, columns: Sequence[str], argument: str, schema: TableSchema | None, mapping: Mapping[str, str]
 ) -> Any:
     missing = [name for name in columns if name not in table.columns]
     if missing and schema is not None and set(missing) <= set(schema.required):
-        guess = suggest_columns(schema, table.columns, given)
+        guess = suggest_columns(schema, table.columns, mapping)
         likely = {ours: guess.get(ours, "...") for ours in schema.required}
         want = (
             f"the names {', '.join(columns)} among {listed(table.columns)}, since a database takes no others by itself: to say "

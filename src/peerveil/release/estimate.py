@@ -3,9 +3,9 @@
 Privacy does not depend on anything here: it is post-processing of the published counts and of public data. The intervals
 of counts that need no family are those of :meth:`peerveil.core.randomness.MaxNormNoise.half_width`.
 
-**The model.** A *part* is a shape of leniency, a strength, and how far the truth may lie off the family. Given the
+**The model.** A *part* is a shape of leniency, a strength, and how far the truth may be off the family. Given the
 part, the counts N are normal with the simulated mean m and covariance C of the family (the luck of the assignment),
-plus n^2 / (a + 1) times the covariance of a Brownian bridge at m / n where the truth may lie off it, as if the
+plus n^2 / (a + 1) times the covariance of a Brownian bridge at m / n where the truth may be off it, as if the
 family's shape were worth a reviewers. The published counts are y = N + z with the law of the noise known.
 
 **Sampling.** Given its radius r the noise is uniform on a cube, of variance r(r + 1)/3 in each coordinate. With
@@ -213,7 +213,7 @@ class CountModel:
         """The mean of the drawn curves at every rank, and all of them at some ranks.
 
         A drawn curve is a simulated vector of sorted means of the same shape and strength, its ranks moved so that as
-        many lie below each threshold as the draw says.
+        many are below each threshold as the draw says.
         """
         n, family = self.family.size, self.family
         most = int(np.clip(_BASES // family.public.values.size, 1, 25))
@@ -239,7 +239,7 @@ class CountModel:
 
 @njit(cache=True, nogil=True)
 def _moved(base: Any, own: Any, wanted: Any) -> Any:
-    """A sorted vector whose ranks are moved so that ``wanted`` instead of ``own`` entries lie below the thresholds."""
+    """A sorted vector whose ranks are moved so that ``wanted`` instead of ``own`` entries are below the thresholds."""
     n, knots = base.size, own.size + 2
     old, new = np.zeros(knots), np.zeros(knots)
     for k in range(own.size):
@@ -294,7 +294,7 @@ class Estimate:
 
 
 def with_normal_tails(draws: Draws) -> Draws:
-    """Draws for the curve: no count shows what lies beyond the outermost thresholds, so it takes normal tails there.
+    """Draws for the curve: no count shows what is beyond the outermost thresholds, so it takes normal tails there.
 
     Heavy tails would err far more if strictness is normal than normal ones if it is not. Intervals allow for both.
     """
@@ -337,7 +337,7 @@ def default_thresholds(family: Family, epsilon: float, count: int | None = None)
     """Where to count, from public data alone: closer where means are dense.
 
     About 0.7 (n epsilon)^(1/3) thresholds, an even number: one in the middle would say nothing about how far reviewers differ.
-    Where few means are possible (few grades, equal loads), thresholds lie halfway between two of them.
+    Where few means are possible (few grades, equal loads), thresholds are halfway between two of them.
     """
     n = family.size
     wanted = 2 * int(np.clip(round(0.34 * (n * epsilon) ** (1 / 3)), 2, 10)) if count is None else count

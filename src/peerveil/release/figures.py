@@ -97,7 +97,7 @@ def _axis(weight: str) -> str:
 
 
 def _band(published: PublishedMeans) -> tuple[float, float]:
-    """Where the curves lie, with a margin; the band may reach beyond."""
+    """Where the curves are, with a margin; the band may reach beyond."""
     both = np.concatenate([published.means, published.expectation])
     low, high = float(both.min()), float(both.max())
     margin = 0.1 * (high - low) or 0.5

@@ -100,7 +100,7 @@ class PublishedMeans(Result):
     thresholds, counts : array
         What was drawn: how many reviewers have a mean of at most each threshold, with noise.
     half_width : int
-        All true counts lie within this distance of ``counts`` with probability ``level``, whatever the truth.
+        All true counts are within this distance of ``counts`` with probability ``level``, whatever the truth.
     means : array
         The estimate of the sorted means: this is what to publish.
     lower, upper : array

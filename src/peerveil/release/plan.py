@@ -107,14 +107,16 @@ class ReleasePlan(Plan):
             if any(epsilon not in (None, epsilons[0]) for epsilon in needed.values()):
                 parts.append("With a smaller epsilon, publishing this tells nothing that public scores do not.")
         smallest = sorted(self.noticeable.items())
-        seen = [f"{sd:.2g} at epsilon {epsilon:g}" for epsilon, sd in smallest if np.isfinite(sd)]
-        unseen = [f"{epsilon:g}" for epsilon, sd in smallest if not np.isfinite(sd)]
-        if seen:
+        noticed = [f"{sd:.2g} at epsilon {epsilon:g}" for epsilon, sd in smallest if np.isfinite(sd)]
+        unnoticed = [f"{epsilon:g}" for epsilon, sd in smallest if not np.isfinite(sd)]
+        if noticed:
             parts.append(
-                f"The smallest standard deviation of strictness that would be noticed (in 80% of releases): {', '.join(seen)}."
+                f"The smallest standard deviation of strictness that would be noticed (in 80% of releases): {', '.join(noticed)}."
             )
-        if unseen:
-            parts.append(f"With epsilon {' or '.join(unseen)} no strictness, however large, would be noticed reliably.")
+        if unnoticed:
+            parts.append(
+                f"With epsilon {' or '.join(unnoticed)} no strictness, however large, would be noticed reliably."
+            )
         return " ".join(parts)
 
     def table(self) -> pl.DataFrame:

@@ -9,7 +9,7 @@ in which they did.
 is known, renaming two people with equal loads turns each world into another with the same counts, so both are
 equally likely to have written any review, whatever was published (a test shows it). Names enter through side
 knowledge: people tell which reviews they wrote, or are known by their style. That is what ``known`` is for. Knowing
-some reviews of A and of B, the adversary asks which of them wrote a further one, and where the means of both lie helps.
+some reviews of A and of B, the adversary asks which of them wrote a further one, and the means of both help.
 
 **What limits it.** If all authors are known but those of two reviews, two worlds are left, one exchange apart, and
 the odds between them change by a factor of at most e^epsilon: that is the guarantee. If less is known, an answer ("A

@@ -23,7 +23,7 @@ class SpreadTest:
     Attributes
     ----------
     statistic : float
-        How far the counts lie from what chance gives, towards what they would be if reviewers differed.
+        How far the counts are from what chance gives, towards what they would be if reviewers differed.
     pvalue : float
         How often chance alone would spread them this much.
     noticeable : float

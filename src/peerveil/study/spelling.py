@@ -131,12 +131,13 @@ InnerShare = Annotated[float, Range(gt=0, lt=1)]
 # ---- durations, scales, pairs ----------------------------------------------------------------------------------------
 
 _UNITS: Final = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+_DURATION: Final = r"\s*(?:\d{1,9}(?:\.\d{1,9})?\s*(?:s|m|h|d|sec|min|days)\s*){1,4}"
 
 
 def _duration(value: Any) -> float:
     """Seconds; a number without a unit is refused, since its unit would be a guess."""
-    number, unit = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(s|m|h|d|sec|min)\s*", value).groups()  # type: ignore[union-attr]
-    return float(Fraction(number) * _UNITS[unit[0]])
+    parts = re.findall(r"([\d.]+)\s*([a-z])", re.fullmatch(_DURATION, value)[0])  # type: ignore[index]
+    return float(sum(Fraction(number) * _UNITS[unit] for number, unit in parts))
 
 
 def write_duration(seconds: float) -> str:
@@ -154,8 +155,8 @@ def write_duration(seconds: float) -> str:
 Duration = Annotated[
     float,
     Spelling(
-        "a duration with its unit: 90s, 5m, 1.5h or 2d",
-        {"type": "string", "pattern": r"^\s*\d{1,9}(\.\d{1,9})?\s*(s|m|h|d|sec|min)\s*$"},
+        "a duration with its unit: 90s, 5m, 1.5h, 12m36s or 2d",
+        {"type": "string", "pattern": f"^{_DURATION}$"},
         _duration,
         write_duration,
         write_duration,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -28,7 +27,9 @@ Epsilons = Annotated[tuple[Epsilon, ...], common("Privacy parameters (epsilon) t
 
 
 def _require_wider(gap: float, window: float) -> None:
-    require(gap > window, "gap", got=Verbatim(f"{gap:g} seconds"), want="more than the window of one sitting")
+    from peerveil.timing.durations import in_words
+
+    require(gap > window, "gap", got=Verbatim(in_words(gap)), want="more than the window of one sitting")
 
 
 def _further(column: str | None) -> tuple[str, ...]:
@@ -134,7 +135,7 @@ class AuditLog(Action["Events"]):
         outcome.private = part = OutcomePart(audit.summary(), findings, audit.to_dict(), files=files)
         if audit.protected:
             head, rows = audit.comparison()
-            part.table(head[:10], [row[:10] for row in rows])
+            part.table(head[:9], [row[:9] for row in rows])
         for draw, alt, caption, columns in audit_sketches(audit, inputs.table):
             outcome.figure(draw, alt, caption, public=False, columns=columns)
         part.json("audit.json", audit)
@@ -200,12 +201,12 @@ class PlanDelays(PlanAction["Events"]):
 
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
         """Choose the gap."""
-        from peerveil.timing.durations import in_words
+        from peerveil.timing.durations import in_words, typed
 
         plan = self.call(inputs.table)
         outcome = self.report(plan, cells=plan.comparison())  # durations in words, not seconds
         part = outcome.private
-        part.findings.append(f"Use it for what comes next, for example: --gap {math.ceil(plan.gap)}s.")
+        part.findings.append(f"Use it for what comes next, for example: --gap {typed(plan.gap)}.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))
             part.findings.append(

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from peerveil.timing.base import DelayMechanism
 
 
-class BestCutOff(NamedTuple):
-    """The cut-off that serves the attacker best."""
+class CutOff(NamedTuple):
+    """A cut-off, and what the attack achieves with it."""
 
     cut_off: float
     precision: float
@@ -76,10 +76,20 @@ class LinkageAttack(Pictured):
         return 2.0 * self.right / np.maximum(self.flagged + self.batched, 1)
 
     @property
-    def best(self) -> BestCutOff:
+    def best(self) -> CutOff:
         """Cut-off, precision and recall where their harmonic mean is largest."""
         i = int(np.argmax(self.f1))
-        return BestCutOff(float(self.threshold[i]), float(self.precision[i]), float(self.recall[i]))
+        return CutOff(float(self.threshold[i]), float(self.precision[i]), float(self.recall[i]))
+
+    @property
+    def at_half(self) -> CutOff:
+        """The most precise cut-off that finds half of the true pairs: attacks are compared at equal recall.
+
+        The longest cut-off if none finds half of them.
+        """
+        enough = self.recall >= 0.5
+        i = int(np.argmax(np.where(enough, self.precision, -1.0))) if enough.any() else -1
+        return CutOff(float(self.threshold[i]), float(self.precision[i]), float(self.recall[i]))
 
     def precision_at(self, recall: float) -> float:
         """The best precision among cut-offs that reach this recall; 0 if none does."""
@@ -92,8 +102,8 @@ class LinkageAttack(Pictured):
         return pl.DataFrame({name: getattr(self, name) for name in names})
 
     def summary(self) -> str:
-        """Precision and recall at the best cut-off."""
-        cut, precision, recall = self.best
+        """Precision and recall, if about half of the true pairs are found."""
+        cut, precision, recall = self.at_half
         unit = f"{cut:.3g} gaps" if self.informed else in_words(cut)
         return (
             f"linking posts within {unit} of each other: {100 * precision:.3g}% of the links are correct, and "
@@ -163,7 +173,8 @@ def linkage_attack(
     micros = read_duration(window, "window", zero=True) // 1000
     group = _groups(within, arrival.size)
     scale = _scales(own_gaps if gaps is True else gaps, group)
-    limits = _limits(thresholds, scale is not None, micros)
+    reach = float((public - arrival).max() + micros) / 1e6 / (1 if scale is None else float(scale.min()))
+    limits = _limits(thresholds, scale is not None, micros, reach)
     value, cut = (public - public.min()).astype(np.float64), limits * 1e6
     if scale is not None:
         value, cut = value / (1e6 * scale), limits
@@ -221,10 +232,11 @@ def _scales(gaps: Any, group: Ints) -> Floats | None:
     return values
 
 
-def _limits(thresholds: ArrayLike | None, informed: bool, micros: int) -> Floats:
+def _limits(thresholds: ArrayLike | None, informed: bool, micros: int, reach: float) -> Floats:
+    """The cut-offs; by default up to ``reach``, within which every true pair appears."""
     if thresholds is None:
         middle = 1.0 if informed else max(micros / 1e6, 1.0)
-        return np.unique(np.append(np.geomspace(middle / 100, middle * 100, 25), middle))
+        return np.unique(np.append(np.geomspace(middle / 100, max(middle * 100, reach), 25), middle))
     return np.unique(numbers(thresholds, "thresholds", low=0, want="seconds, 0 or more"))
 
 

@@ -17,12 +17,13 @@ import numpy as np
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import Number, exact
+from peerveil.core.text import duration_step, duration_words
 
 Duration: TypeAlias = "Number | timedelta | np.timedelta64"
 
 TICKS: Final = 1_000_000_000  # ticks in a second
 LONGEST_SECONDS: Final = 10 * 366 * 86_400  # ten years: nobody waits longer
-_UNITS: Final = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_UNITS: Final = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "days": 86_400}
 
 
 def read_duration(value: Duration, argument: str, *, zero: bool = False) -> int:
@@ -45,33 +46,46 @@ def read_duration(value: Duration, argument: str, *, zero: bool = False) -> int:
 
 
 def parse_duration(text: str, argument: str) -> float:
-    """Seconds from a duration as users type it: ``90s``, ``5m``, ``1.5h``, ``2d``.
+    """Seconds from a duration as users type it: ``90s``, ``5m``, ``1.5h``, ``12m36s``, ``2d``.
 
-    >>> parse_duration("1.5h", "--gap")
-    5400.0
+    >>> parse_duration("1.5h", "--gap"), parse_duration("12 min 36 s", "--gap")
+    (5400.0, 756.0)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*", text.lower())
-    if match is None or match[2] not in _UNITS:
-        raise BadInput(argument, got=text, want="a duration with its unit: 90s, 5m, 1.5h or 2d")
-    return float(Fraction(match[1]) * _UNITS[match[2]])
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower())
+    if not re.fullmatch(r"(?:\s*\d+(?:\.\d+)?\s*[a-z]+)+\s*", text.lower()) or any(u not in _UNITS for _, u in parts):
+        raise BadInput(argument, got=text, want="a duration with its unit: 90s, 5m, 1.5h, 12m36s or 2d")
+    return float(sum(Fraction(count) * _UNITS[unit] for count, unit in parts))
+
+
+def typed(seconds: float) -> str:
+    """A duration as commands take it: in the units of :func:`in_words`, or in seconds if these are too coarse.
+
+    >>> typed(756), typed(300), typed(14_820), typed(756.5), parse_duration(typed(367_200), "gap")
+    ('12min36s', '5min', '4h07min', '756.5s', 367200.0)
+    """
+    text = in_words(seconds).replace(" ", "")
+    return text if parse_duration(text, "duration") == seconds else f"{seconds:.15g}s"
+
+
+def rounded_up(seconds: float) -> float:
+    """The next duration that is written without rounding: a gap is the same in a sentence and in a command.
+
+    >>> rounded_up(755.2), rounded_up(14_761)
+    (756.0, 14820.0)
+    """
+    step = duration_step(seconds)
+    return float(math.ceil(seconds / step) * step)
 
 
 def in_words(seconds: float) -> str:
     """A duration in words.
 
-    >>> in_words(4830), in_words(19.5), in_words(0), in_words(float("inf"))
-    ('1 h 20 min', '19.5 s', '0 s', 'without bound')
+    >>> in_words(4810), in_words(756), in_words(19.5), in_words(0), in_words(float("inf"))
+    ('1 h 20 min', '12 min 36 s', '19.5 s', '0 s', 'without bound')
     """
     if not np.isfinite(seconds):
         return "without bound"
-    if seconds < 100:
-        return f"{seconds:.3g} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.3g} min"
-    minutes = int(seconds / 60)
-    if seconds < 2 * 86_400:
-        return f"{minutes // 60} h {minutes % 60:02d} min" if minutes % 60 else f"{minutes // 60} h"
-    return f"{seconds / 86_400:.3g} days"
+    return f"{seconds:.3g} s" if seconds < 100 else duration_words(seconds, round)
 
 
 def percent(share: float) -> str:

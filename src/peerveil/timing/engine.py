@@ -78,7 +78,7 @@ class TableAudit(Pictured):
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
         counts = {name: plain(value) for name, value in vars(self).items() if name not in ("attack", "close_steps")}
-        linkage = {**self.attack.best._asdict(), "pairs": self.attack.batched}
+        linkage = {**self.attack.at_half._asdict(), "pairs": self.attack.batched}
         return {"for": FACTS_ABOUT_PEOPLE, **counts, "same_rate": self.same_rate, "linkage": linkage}
 
     def frame(self) -> pl.DataFrame:
@@ -137,15 +137,15 @@ def audit_table(
     """
     window_micros = read_duration(window, "window", zero=True) // 1000
     limits = np.unique(np.asarray(thresholds, dtype=float))
-    given = check_mapping(columns)
-    names = {**{name: name for name in _NEEDED}, **given}
+    mapping = check_mapping(columns)
+    names = {**{name: name for name in _NEEDED}, **mapping}
     if set(names) != set(_NEEDED):
         raise BadInput("columns", got=columns, want=f"our names as keys: {', '.join(_NEEDED)}")
     actor, thread, time = (names[name] for name in _NEEDED)
     public = posted or time
     needed = [*dict.fromkeys((actor, thread, time, public))]
     with open_table(
-        _as_source(source), needed, engine=engine, memory=memory, texts=[time, public], schema=EVENTS, given=given
+        _as_source(source), needed, engine=engine, memory=memory, texts=[time, public], schema=EVENTS, mapping=mapping
     ) as table:
         times = micros(table, time)
         public_times = micros(table, posted) if posted else times

@@ -20,7 +20,7 @@ from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
 from peerveil.timing.check import OptimalAttack, optimal_attack
 from peerveil.timing.delays import FollowUp
-from peerveil.timing.durations import Duration, in_words, percent, read_duration
+from peerveil.timing.durations import Duration, in_words, percent, read_duration, rounded_up, typed
 from peerveil.timing.log import FACTS_ABOUT_PEOPLE, Leak, find_leaks, groups_of, read_log
 from peerveil.timing.plan import choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
@@ -65,7 +65,7 @@ class DelayTrial:
 
     def row(self) -> tuple[float, ...]:
         """The entries of :meth:`TimingAudit.frame`."""
-        cut, precision, recall = self.attack.best
+        cut, precision, recall = self.attack.at_half
         errors = (attack.crossover for attack in (self.best_attack, self.known_order, self.all_history))
         delays = (self.mean_delay, self.median_delay, self.max_delay)
         return (self.mechanism.epsilon, *delays, precision, recall, cut, *errors, self.overtaken)
@@ -78,7 +78,7 @@ class DelayTrial:
             "mean_delay": self.mean_delay,
             "median_delay": self.median_delay,
             "max_delay": self.max_delay,
-            "linkage": self.attack.best._asdict(),
+            "linkage": self.attack.at_half._asdict(),
             "crossover": self.best_attack.crossover,
             "crossover_when_order_is_known": self.known_order.crossover,
             "guaranteed_crossover": self.best_attack.least_crossover,
@@ -157,9 +157,9 @@ class TimingAudit(Pictured):
             "The best possible test of whether two comments were written together, or apart by up to the gap, is then "
             f"wrong {100 * chosen.best_attack.crossover:.0f}% of the time (guessing: 50%), "
             f"{100 * chosen.known_order.crossover:.0f}% if it is known which of the two came first.",
-            f"Without delays, {percent(self.raw.best.precision)} of the pairs that are linked by time are correct, and "
-            f"{percent(self.raw.best.recall)} of the true pairs are found. In one random draw of the delays it was "
-            f"{percent(chosen.attack.best.precision)} and {percent(chosen.attack.best.recall)}; results vary from run to run.",
+            f"To find half of the true pairs by time, an attacker links pairs of which {percent(self.raw.at_half.precision)} are "
+            f"correct without delays, and {percent(chosen.attack.at_half.precision)} with them (in one random draw of the "
+            "delays; results vary from run to run).",
         ]
         further = {
             f"{percent(1 - chosen.all_history.covered)} of this log's pauses are longer than the gap. Counting these "
@@ -181,7 +181,7 @@ class TimingAudit(Pictured):
             return ""
         m = self.recommended.mechanism
         return (
-            f"peerveil timing post {self.log} --epsilon {m.epsilon:g} --gap {m.gap:.15g}s --window {m.window:.15g}s "
+            f"peerveil timing post {self.log} --epsilon {m.epsilon:g} --gap {typed(m.gap)} --window {typed(m.window)} "
             "--out delayed-posts"
         )
 
@@ -210,7 +210,7 @@ class TimingAudit(Pictured):
             "same_rate": b.same_rate,
             "other_rate": b.other_rate,
             "posterior": {"suspects": self.suspects, "probability": float(b.risk(self.suspects)) if b.same_rate else 0.0},
-            "linkage_without_protection": self.raw.best._asdict(),
+            "linkage_without_protection": self.raw.at_half._asdict(),
             "protected": [trial.to_dict() for trial in self.protected],
             "leaks": [asdict(leak) for leak in self.leaks],
             "recommendation": self.recommendation,
@@ -218,26 +218,39 @@ class TimingAudit(Pictured):
 
     def frame(self) -> pl.DataFrame:
         """What delays would do, one row per strength and one (epsilon null) without protection; delays in seconds."""
-        cut, precision, recall = self.raw.best
+        cut, precision, recall = self.raw.at_half
         none = (None, 0.0, 0.0, 0.0, precision, recall, cut, None, None, None, 0.0)
         rows = [none, *(trial.row() for trial in self.protected)]
         return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.Float64), orient="row")
 
     def comparison(self) -> tuple[list[str], list[list[str]]]:
         """The same for people, as head and rows of text."""
-        delays, shares = ["delay: mean", "median", "longest"], ["links correct", "true pairs found", "linked within"]
+        delays, links = (
+            ["delay: mean", "median", "longest"],
+            ["correct links if half of the true pairs are found", "linked within"],
+        )
         tests = ["best test wrong, up to the gap", "order known", "all history"]
         others = ["replies too early", "if causal", "overtaken", "whole sitting: mean", "largest"]
-        cut, precision, recall = self.raw.best
-        rows = [["none", "0 s", "0 s", "0 s", percent(precision), percent(recall), in_words(cut), *["-"] * 8]]
+        cut, precision, _ = self.raw.at_half
+        rows = [["none", "0 s", "0 s", "0 s", percent(precision), in_words(cut), *["-"] * 8]]
         for trial in self.protected:
-            epsilon, mean, median, longest, precision, recall, cut, *errors, overtaken = trial.row()
+            epsilon, mean, median, longest, precision, _, cut, *errors, overtaken = trial.row()
             early = [f"{n:,}" for n in trial.early_replies] if self.has_replies else ["-", "-"]
             costs = [f"epsilon {cost:.3g}" for cost in trial.batch_cost]
             waits = map(in_words, (mean, median, longest))
-            links = (percent(precision), percent(recall), in_words(cut))
-            rows.append([f"{epsilon:g}", *waits, *links, *map(percent, errors), *early, percent(overtaken), *costs])
-        return ["epsilon", *delays, *shares, *tests, *others], rows
+            rows.append(
+                [
+                    f"{epsilon:g}",
+                    *waits,
+                    percent(precision),
+                    in_words(cut),
+                    *map(percent, errors),
+                    *early,
+                    percent(overtaken),
+                    *costs,
+                ]
+            )
+        return ["epsilon", *delays, *links, *tests, *others], rows
 
     def summary(self) -> str:
         """How exposed people are, in one sentence."""
@@ -313,8 +326,8 @@ def audit_log(
         gap_seconds = read_duration(gap, "gap") / 1e9
         if gap_seconds <= window_seconds:
             raise BadInput("gap", got=gap, want=f"more than the window of one sitting ({in_words(window_seconds)})")
-    else:  # whole seconds, for people
-        gap_seconds = float(np.ceil(choose_gap(waits, percentile=percentile))) if waits.size else 0.0
+    else:
+        gap_seconds = rounded_up(choose_gap(waits, percentile=percentile)) if waits.size else 0.0
     tried = epsilons if gap_seconds > window_seconds else ()
     mechanisms = [FollowUp(epsilon=epsilon, gap=gap_seconds, window=window_seconds) for epsilon in tried]
     groups = groups_of(log, within)

@@ -159,13 +159,14 @@ def _add_trials(page: Page, audit: TimingAudit) -> None:
         "the tables show what that does at several strengths, in one random draw of the delays."
     )
     head, rows = audit.comparison()
-    costs, attacks = [0, 1, 2, 3, 10, 11, 12], [0, 4, 5, 6, 7, 8, 9, 13, 14]
+    costs, attacks = [0, 1, 2, 3, 9, 10, 11], [0, 4, 5, 6, 7, 8, 12, 13]
     for columns in (costs, attacks):
         page.table([head[i] for i in columns], [[row[i] for i in columns] for row in rows])
     page.paragraph(
-        "Links: every two posts that appear within some time of each other are taken for one person's; the time is the one "
-        "that serves the attacker best. Best test: how often the best possible test on one pair of comments is wrong when both "
-        'kinds of error are equal (50% is guessing); "all history" counts lone comments further apart than the gap as well. '
+        "Links: every two posts that appear within some time of each other are taken for one person's; in each row the time is "
+        "chosen so that half of the true pairs are found. Best test: how often the best possible test on one pair of comments "
+        'is wrong when both kinds of error are equal (50% is guessing); "all history" counts lone comments further apart than '
+        "the gap as well. "
         "Too early: replies that would appear before what they answer; causal posting holds them back. Overtaken: posts of a "
         "thread that appear before the one that came before them. Whole sitting: the epsilon at which all of it is linked."
     )

@@ -22,7 +22,7 @@ from peerveil.core.result import Plan
 from peerveil.data import Events
 from peerveil.data.table import is_frame
 from peerveil.timing.delays import Exponential, FollowUp, Staircase, ZeroInflatedUniform
-from peerveil.timing.durations import Duration, in_words, percent, read_duration
+from peerveil.timing.durations import Duration, in_words, percent, read_duration, rounded_up
 from peerveil.timing.log import codes, read_log
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class DelayPlan(Plan):
     epsilon, window : float
         The guarantee for a pair of comments, and the seconds of one sitting.
     gap : float
-        Seconds: how far apart lone comments may be and still be covered.
+        Seconds: how far apart lone comments may be and still be covered; rounded up to be written in two units.
     covered : float
         The share of history that the gap covers.
     mechanisms : tuple of DelayCost
@@ -156,14 +156,14 @@ def plan_delays(
     >>> plan.table().columns, plan.covered >= 0.25
     (['mechanism', 'mean_batched', 'mean_unbatched', 'max_delay'], True)
     >>> print(plan.recommendation)  # doctest: +ELLIPSIS
-    Recommended: FollowUp with epsilon 1 and a gap of 33 h 13 min, which covers ...
+    Recommended: FollowUp with epsilon 1 and a gap of 33 h 14 min, which covers ...
     """
     log = read_log(history, "history", columns=columns, group=per)
     seconds = read_duration(window, "window", zero=True) / 1e9
     target: dict[str, Any] = {"window": seconds, "percentile": PERCENTILE if percentile is None else percentile}
     if crossover is not None:
         target |= {"percentile": percentile, "crossover": crossover, "epsilon": epsilon}
-    gap = choose_gap(log, **target)
+    gap = rounded_up(choose_gap(log, **target))
     between: Between = "thread" if per == "thread" else "actor"
     kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, Staircase, Exponential)
     mechanisms: list[DelayMechanism] = [kind(epsilon=epsilon, gap=gap, window=seconds) for kind in kinds]

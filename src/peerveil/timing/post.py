@@ -250,7 +250,7 @@ def waits_in_words(mechanism: DelayMechanism, *, gaps: Gaps | None = None, causa
 
     >>> from peerveil.timing import FollowUp
     >>> waits_in_words(FollowUp(epsilon=1, gap=600, window=300), causal=False)
-    ('Follow-ups wait 12.9 min on average, all others 7.91 min', 'none longer than 15.8 min')
+    ('Follow-ups wait 12 min 55 s on average, all others 7 min 55 s', 'none longer than 15 min 49 s')
     """
     by_value = read_gaps(gaps)[1] if isinstance(gaps, (str, os.PathLike)) else gaps or {}
     longest = mechanism.hold + mechanism.replace(gap=max(mechanism.gap, *by_value.values(), 0.0)).max_delay

@@ -5,7 +5,7 @@ with the highest lower bound of the likelihood is taken. Where answers contain l
 strong prior, under which all abilities are equal: private majority voting. The mean-field bound is the further below the
 likelihood the more abilities may differ, so that on its own it would choose too strong a prior. Experience with people
 stands against it: the logarithm of the strength is normal around that of 6, with a standard deviation of 1 (a strength from
-2 to 20 is usual). Where the bounds of all strengths lie within a factor of 10 in likelihood (no strong evidence either way, by
+2 to 20 is usual). Where the bounds of all strengths are within a factor of 10 in likelihood (no strong evidence either way, by
 Jeffreys' scale), and biases do not explain them better either, answers do not show who is better than whom: labels
 are then those of majority voting, and only the abilities, with their errors, come from the models.
 

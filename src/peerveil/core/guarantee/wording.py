@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from peerveil.core.exact import exp_bounds, words
 from peerveil.core.guarantee.notion import TAKES_EPSILON, WORTHLESS, Notion
+from peerveil.core.text import duration_words
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee.value import Guarantee
@@ -19,9 +20,7 @@ def short_sentence(g: Guarantee) -> str:
     if g.exact_epsilon is None and g.notion in TAKES_EPSILON:
         return whole_sentence(g)
     if g.notion is Notion.ONE_SIDED_DP:
-        assert g.exact_gap is not None
-        described = _one_sided(g, _duration(g.exact_gap, g.gap_unit))
-        return f"{described}, which the full guarantee describes; nothing is guaranteed in the other direction."
+        return f"{_one_sided(g)}, which the full guarantee describes; nothing is guaranteed in the other direction."
     if g.notion is Notion.MAP_ERROR:
         return f"{_map_error(g)}, if the stated model holds."
     assert g.exact_epsilon is not None
@@ -43,9 +42,7 @@ def whole_sentence(g: Guarantee) -> str:
     if g.exact_epsilon > WORTHLESS and g.notion is not Notion.ONE_SIDED_DP:
         return f"{_worthless(g)} (neighbors: {g.neighbors})."
     if g.notion is Notion.ONE_SIDED_DP:
-        assert g.exact_gap is not None
-        described = _one_sided(g, f"{words(g.exact_gap, 'down')} {g.gap_unit}")
-        return f"{described}; nothing is guaranteed in the other direction (neighbors: {g.neighbors})."
+        return f"{_one_sided(g)}; nothing is guaranteed in the other direction (neighbors: {g.neighbors})."
     if g.notion is Notion.PURE_DP:
         subject, places = "whatever is published", "on one data set as on its neighbor"
     else:
@@ -63,8 +60,10 @@ def _opening(g: Guarantee) -> str:
     return f"{name} with epsilon {words(g.exact_epsilon)} for {g.unit}"
 
 
-def _one_sided(g: Guarantee, gap: str) -> str:
+def _one_sided(g: Guarantee) -> str:
     assert g.exact_epsilon is not None
+    assert g.exact_gap is not None
+    gap = _duration(g.exact_gap, g.gap_unit)
     return (
         f"One-sided privacy with epsilon {words(g.exact_epsilon)} and gap {gap} for {g.unit}: what is seen is at most "
         f"{odds_in_words(g.exact_epsilon)[0]} times as likely in the sensitive case as in its harmless neighbor"
@@ -96,14 +95,13 @@ def odds_in_words(epsilon: Fraction) -> tuple[str, str]:
 
 
 def _duration(gap: Fraction, unit: str) -> str:
-    """A gap in a unit in which it is a small number, rounded down.
+    """A gap as reports and commands write it, rounded down.
 
     >>> _duration(Fraction(185_363), "seconds"), _duration(Fraction(90), "seconds"), _duration(Fraction(5000), "posts")
-    ('2.1 days', '90 seconds', '5000 posts')
+    ('2 days 3 h', '90 seconds', '5000 posts')
     """
-    for seconds, name in ((86_400, "days"), (3600, "hours"), (60, "minutes")):
-        if unit == "seconds" and gap >= 2 * seconds:
-            return f"{rounded(gap / seconds, math.floor)} {name}"
+    if unit == "seconds" and gap >= 100:
+        return duration_words(gap)
     return f"{words(gap, 'down')} {unit}"
 
 

@@ -95,7 +95,7 @@ class MaxNormNoise:
         return float(self.radii @ (radius * (radius + 1) / 3))
 
     def half_width(self, level: float) -> int:
-        """The least m with P(all abs(z_k) <= m) >= level, so that all counts lie within m of what is published at once."""
+        """The least m with P(all abs(z_k) <= m) >= level, so that all counts are within m of what is published at once."""
         read_level(level)
         # within a radius r, all coordinates are at most m with probability ((2 min(m, r) + 1) / (2 r + 1))^size
         largest = np.log(2 * np.arange(self.radii.size) + 1)

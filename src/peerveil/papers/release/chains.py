@@ -70,7 +70,7 @@ _KERNELS = 16  # remembered for each length
 def chain_bounds(public: PublicScores) -> tuple[Floats, Floats]:
     """Lower and upper bounds on the sorted means, from public data alone.
 
-    Every valid assignment's sorted means lie between them, up to rounding in the last place.
+    Every valid assignment's sorted means are between them, up to rounding in the last place.
 
     Examples
     --------

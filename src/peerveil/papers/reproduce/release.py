@@ -4,7 +4,7 @@ The paper shows its errors as curves without numbers, and its text does not say 
 were drawn (the subcaptions are lost): ours are five of different shapes, beta(1, 1) and beta(0.5, 0.5) among them. Its
 methods are run here beside ours on the same conferences, so that the comparison does not depend on reading a plot. Our
 release is by noisy counts, for the epsilon that the panel's noise gives; and beside all of them stands what public data alone
-predict: where that is better than a method, the method's win over noisy means says nothing about its mechanism.
+predict: where that is better than a method, the method's win over noisy means is no evidence for its mechanism.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def explain_win(errors: Floats) -> str:
     if paper.worse:
         return (
             f"public data alone do better (the paper's algorithm has {paper.ratio:.3g} times their error): "
-            "the win says nothing about the mechanism"
+            "the win is no evidence for the mechanism"
         )
     if paper.better:
         return f"the algorithm has {paper.ratio:.2f} of the error of public data alone: they do not explain the win"

@@ -165,7 +165,7 @@ def theorem_4_6(quick: bool = False, progress: bool | None = None) -> Reproducti
                 outside += not region.contains(means)
             advance(1)
     row = Comparison(
-        "assignments whose means lie outside the set", "none", f"{outside} of {total:,}", Verdict.of(outside == 0)
+        "assignments with means outside the set", "none", f"{outside} of {total:,}", Verdict.of(outside == 0)
     )
     note = (
         f"Every assignment of {trials} conferences: 4 reviewers, 4 papers, 2 reviews each, half of them with 3 grades."

@@ -261,7 +261,7 @@ def theorem_4(quick: bool = False, progress: bool | None = None) -> Reproduction
             )
     (ax,) = new_axes(height=4)
     plain: dict[str, Any] = {"ms": 4, "ls": "-"}
-    around: dict[str, Any] = {"ms": 9, "ls": "--", "mfc": "none", "zorder": 3}  # the two lines lie on each other
+    around: dict[str, Any] = {"ms": 9, "ls": "--", "mfc": "none", "zorder": 3}  # the two lines coincide
     lines = (("private majority", "truth", plain), ("Algorithm 1", "leak", around), ("our default", "private", plain))
     for j, (label, color, style) in enumerate(lines):
         ax.plot(sizes, [row[j] for row in table], marker="o", color=COLORS[color], label=label, **style)

@@ -49,7 +49,7 @@ def backup(gateway: Gateway, path: str | os.PathLike[str]) -> dict[str, int]:
             write_line({"kind": _KIND, "version": VERSION})
             with gateway.database.reading() as connection:
                 for table in metadata.sorted_tables:
-                    query = select(table).order_by(*table.primary_key)  # never as they lie: PostgreSQL appends
+                    query = select(table).order_by(*table.primary_key)  # never in storage order: PostgreSQL appends
                     for row in connection.execution_options(yield_per=_ROWS).execute(query):
                         write_line([table.name, [_to_json(value) for value in row]])
                         counts[table.name] += 1

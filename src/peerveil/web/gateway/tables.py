@@ -11,7 +11,7 @@ feed     what readers see                                                       
 beats    which background parts run in which process                            an hour after the last beat
 ======== ====================================================================== =============================
 
-Rows of SQLite tables lie in the order of their random keys, not of arrival; so do rows of a backup.
+Rows of SQLite tables are stored in the order of their random keys, not of arrival; so do rows of a backup.
 ``tests/web/gateway/test_linkage.py`` attacks every column.
 """
 

@@ -1,8 +1,8 @@
-"""What operators see: how much was published, how late, whether delays lie where the mechanism says, and the guarantee.
+"""What operators see: how much was published, how late, whether delays are where the mechanism says, and the guarantee.
 
 There is no figure of intake, no backlog and nothing about a single post.
 
-Where single delays lie is shown only in blocks of at least :data:`BLOCK` posts: whoever reads the counts before and
+Where single delays are is shown only in blocks of at least :data:`BLOCK` posts: whoever reads the counts before and
 after one post would otherwise learn its delay, and so its arrival.
 """
 
