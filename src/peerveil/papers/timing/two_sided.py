@@ -101,7 +101,7 @@ def late(late: ArrayLike, epsilon: float, delta: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TruncatedLaplace:
-    """The counterexample to Theorem 4.8 (3): one delay for all comments, Laplace of scale g/epsilon around m, cut to [0, 2m] (in gaps).
+    """Refutes Theorem 4.8 (3): one delay for all comments, Laplace of scale g/epsilon around m, cut to [0, 2m] (in gaps).
 
     Whoever is batched is irrelevant, so neighbors differ in one comment's arrival by at most a gap. **Two-sided
     (epsilon, delta)-private**: inside [1, 2m] the densities of X and X + 1 differ by at most e^epsilon, and X < 1 has
