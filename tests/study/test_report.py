@@ -16,7 +16,7 @@ from peerveil import BadInput, Guarantee, Ledger
 from peerveil.report import Line, Page
 from peerveil.report.page import WORDS
 from peerveil.study import Study, check_study, run_study
-from peerveil.study.report import cost_of
+from peerveil.study.report import cost_of, saved_page
 from peerveil.study.spelling import BadStudy
 
 TRUTH = """
@@ -48,6 +48,9 @@ def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
     assert re.search(r"How strict are reviewers\? \d+% of 20 reviewers \(\d+% to \d+%\)", public)
     assert "the standard deviation of reviewers' strictness is about" in public
     assert "One step is not shown here: it is not for publication." in public
+    # the operator's page leads to the public one; inside another page, where it would lead nowhere, it does not
+    assert '<a href="public/report.html">' in done.report.read_text()
+    assert "public/report.html" not in saved_page(done.folder, public=False).html()
     assert "not shown here" not in whole
     # the plain answer that the command prints
     sure = (
