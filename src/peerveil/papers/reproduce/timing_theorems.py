@@ -143,7 +143,7 @@ def proposition_5_1(quick: bool = False, progress: bool | None = None) -> Reprod
     grid = np.linspace(0, 1, 101)
     ax.plot(grid, bound.bound(grid), color=COLORS["leak"], linestyle="--", label="Proposition 5.1")
     ax.set(xlabel="type-I error", ylabel="power", xlim=(0, 1), ylim=(0, 1.02))
-    ax.legend()
+    ax.legend(loc="lower right")
     least = 0.75 / (0.75 + math.exp(0.8))  # F / (F + e^epsilon), where the bound meets type-I error = 1 - power
     best = optimal_attack(FollowUp(epsilon="0.8", gap=gap), separations[2], cells=cells).crossover
     rows.append(
@@ -156,7 +156,8 @@ def proposition_5_1(quick: bool = False, progress: bool | None = None) -> Reprod
     )
     note = (
         f"The likelihood-ratio test on {cells} cells, which no test can beat; times between lone comments known to be g, or "
-        "uniform up to g, 4/3 g and 3 g. Figure: epsilon 1, uniform up to 4/3 g, so that g is the 75th percentile."
+        "uniform up to g, 4/3 g and 3 g. Figure: epsilon 1, uniform up to 4/3 g, so that g is the 75th percentile; both uniform "
+        "mechanisms coincide there."
     )
     return Reproduction("timing/proposition-5.1", "power of a test for batching", tuple(rows), note, ax)
 
