@@ -37,7 +37,7 @@ def page() -> Page:
     built.heading(HOSTILE)
     built.paragraph(HOSTILE)
     built.guarantee(HOSTILE, HOSTILE)
-    built.answers([(HOSTILE, HOSTILE)])
+    built.link(HOSTILE, HOSTILE)
     built.code(HOSTILE)
     built.warning(HOSTILE, [HOSTILE, Line(HOSTILE, HOSTILE)])
     built.see_words()
@@ -48,6 +48,10 @@ def page() -> Page:
         ax.plot([1, 2], label=HOSTILE)
         ax.legend()
     built.figure(svg(ax, alt=HOSTILE), HOSTILE)
+    with built.folded(HOSTILE):
+        built.paragraph(HOSTILE)
+        built.finding(HOSTILE, HOSTILE, [(svg(ax, alt=f"{HOSTILE}, folded"), HOSTILE)], [(HOSTILE, HOSTILE)])
+    built.finding(HOSTILE, HOSTILE, [], [])
     built.footer(HOSTILE)
     return built
 

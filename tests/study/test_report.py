@@ -16,7 +16,7 @@ from peerveil import BadInput, Guarantee, Ledger
 from peerveil.report import Line, Page
 from peerveil.report.page import WORDS
 from peerveil.study import Study, check_study, run_study
-from peerveil.study.report import cost_of
+from peerveil.study.report import cost_of, saved_page
 from peerveil.study.spelling import BadStudy
 
 TRUTH = """
@@ -40,10 +40,17 @@ def words_of(path: Path) -> str:
 def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
     done = run_study(write_study(tmp_path, means(1, "miscalibration"), AUDIT, TRUTH), tmp_path / "out")
     whole, public = words_of(done.report), words_of(done.folder / "public" / "report.html")
-    assert whole.index("The answers") < whole.index("What is protected") < whole.index("What it cost")
+    assert (
+        whole.index("How strict are reviewers?")
+        < whole.index("Details, guarantee and tables")
+        < whole.index("What it cost")
+    )
     assert re.search(r"How strict are reviewers\? \d+% of 20 reviewers \(\d+% to \d+%\)", public)
     assert "the standard deviation of reviewers' strictness is about" in public
     assert "One step is not shown here: it is not for publication." in public
+    # the operator's page leads to the public one; inside another page, where it would lead nowhere, it does not
+    assert '<a href="public/report.html">' in done.report.read_text()
+    assert "public/report.html" not in saved_page(done.folder, public=False).html()
     assert "not shown here" not in whole
     # the plain answer that the command prints
     sure = (

@@ -46,6 +46,11 @@ class AnyClaim(ABC):
     samples: int
     fault: str | None = None
 
+    @property
+    def module(self) -> str:
+        """The module that it belongs to."""
+        return self.covers[0].partition(".")[0]
+
     def audit(
         self, samples: int | None = None, *, confidence: float = CONFIDENCE, randomness: Randomness | None = None
     ) -> AuditResult:

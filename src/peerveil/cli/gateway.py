@@ -214,8 +214,9 @@ def doctor(gateway: service.Gateway, confirm_clock: str | None, as_json: bool) -
         moved = gateway.confirm_clock(confirm_clock)
         click.echo(f"confirmed: what is held was moved by {moved / 1e6:,.0f} s", err=True)
     checks = service.examine(gateway)
-    rows = [("ok" if check.ok else "WRONG", check.what, check.found, "" if check.ok else check.do) for check in checks]
-    data = [{"what": check.what, "ok": check.ok, "found": check.found, "do": check.do} for check in checks]
+    rows = [(check.state, check.what, check.found, "" if check.ok else check.do) for check in checks]
+    names = ("what", "ok", "state", "found", "do")
+    data = [{name: getattr(check, name) for name in names} for check in checks]
     emit(data, as_json, lambda: print_table(("", "what", "found", "what to do"), rows))
     if any(check.fails and not check.ok for check in checks):
         stop_with(CHECK_FAILED)

@@ -135,19 +135,23 @@ def demo(papers: int, reviewers: int, seed: int, out: Path, as_json: bool) -> No
     from peerveil.study.demo import run_demo
 
     check_out(out, force=True)  # run_demo itself refuses a folder that holds anything but an earlier demo
+
+    def say(number: int, total: int, text: str) -> None:
+        click.echo(f"[{number + 1}/{total + 1}] {text[0].upper()}{text[1:].rstrip('.')}")
+
     if not as_json:
-        click.echo("A synthetic conference goes through every module; this takes about a minute.")
-    done = run_demo(out, papers=papers, reviewers=reviewers, seed=seed)
+        click.echo(f"A conference of {papers:,} papers goes through every module; this takes about a minute.")
+    done = run_demo(out, papers=papers, reviewers=reviewers, seed=seed, on_step=None if as_json else say)
     name, home = own_name(), done.study.parent
     lines = (
-        f"written: {done.report}",
-        f"look at it in a browser; what may be published is in {done.result / 'public'}",
-        f"a second release was refused: {done.refusal}",
-        f"next, what was spent:    {name} ledger show {shlex.quote(str(home / 'peerveil-ledger.db'))}",
-        f"      a study of your own: {name} new {shlex.quote(str(home / 'data'))} > study.toml   # or your data's folder",
-        f"                           {name} run study.toml",
+        "",
+        f"open:       {done.report} (the findings, for you alone)",
+        f"publish:    {done.result / 'public'} (report, tables and figures without private parts)",
+        f"spent:      {done.spent}; see {name} ledger show {shlex.quote(str(home / 'peerveil-ledger.db'))}",
+        f"refused:    a second run: {done.refusal}",
+        f"your data:  {name} new {shlex.quote(str(home / 'data'))} > study.toml && {name} run study.toml",
     )
-    paths = {name: str(getattr(done, name)) for name in ("report", "study", "result")}
+    paths = {name: str(getattr(done, name)) for name in ("report", "study", "result", "spent")}
     emit({**paths, "refused": done.refusal}, as_json, "\n".join(lines))
 
 

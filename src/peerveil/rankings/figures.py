@@ -111,4 +111,4 @@ def draw_consensus(result: Consensus, ax: Axes) -> None:
     ax.set_yticks(places, labels, parse_math=False)
     ax.invert_yaxis()
     unit = "strength" if result.method == "bradley-terry" else "places above the middle, on average"
-    ax.set(xlabel=f"{unit} ({result.level:.0%} simultaneous intervals; possible ranks in brackets)")
+    ax.set(xlabel=f"{unit} ({result.level:.0%} simultaneous intervals)")

@@ -155,8 +155,9 @@ class PublishedMeans(Result):
             }
         )
 
-    def summary(self) -> str:
-        """The finding in one line: about which tenth is lowest and highest, and how far reviewers differ."""
+    @property
+    def headline(self) -> str:
+        """The finding in one sentence: about which tenth is lowest and highest."""
         rows, noun, n = self.shares.to_dicts(), NOUNS[self.weight], self.means.size
         if self.spread is None:
             low, mid, high = np.quantile(self.means, [0.1, 0.5, 0.9])
@@ -166,9 +167,15 @@ class PublishedMeans(Result):
         shares = [_share_in_words(self.weight, first, "below", n, f"of {n:,} reviewers ")]
         if last["threshold"] > first["threshold"]:
             shares.append(_share_in_words(self.weight, last, "above", n))
+        return " and ".join(shares)
+
+    def summary(self) -> str:
+        """The finding in one line: the headline, and how far reviewers differ."""
+        if self.spread is None:
+            return self.headline
         low, high = self.strictness_interval
         return (
-            f"{' and '.join(shares)}; the standard deviation of {OWN_PART[self.weight]} is about {self.strictness_sd:.2g} points "
+            f"{self.headline}; the standard deviation of {OWN_PART[self.weight]} is about {self.strictness_sd:.2g} points "
             f"({low:.2g} to {high:.2g}, if it is roughly normal)"
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -14,23 +15,28 @@ from peerveil.report.figures import Svg
 
 CSS: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --pale: #59636e; --paper: #ffffff; --card: #f5f7f9;
-  --line: #d5dbe1; --accent: #2b7bba; }
+  --line: #d5dbe1; --accent: #1f649b; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8eaed; --pale: #a3adb8; --paper: #15181c; --card: #1e2329;
   --line: #3a424b; --accent: #6db3e8; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 52rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; padding: 2.5rem 1.25rem 3rem; max-width: 56rem; background: var(--paper); color: var(--ink);
   font: 1rem/1.6 system-ui, sans-serif; }
-h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .5rem; }
-h2 { font-size: 1.3rem; margin: 2.5rem 0 .5rem; padding-top: 1rem; border-top: 1px solid var(--line); }
+h1 { font-size: 2.2rem; line-height: 1.15; letter-spacing: -.015em; margin: 0 0 .5rem; }
+h2 { font-size: 1.3rem; line-height: 1.3; margin: 2.2rem 0 .5rem; padding-top: 1.2rem; border-top: 1px solid var(--line); }
 p { margin: .5rem 0; }
 .lead { color: var(--pale); }
+.lead a { display: inline-block; padding: .25rem 0; margin: -.25rem 0; }
 .callout { background: var(--card); border-left: 4px solid var(--accent); padding: .75rem 1rem; margin: 1rem 0; }
 .warning { border: 1px solid var(--line); border-left: 4px solid #d1495b; padding: .5rem 1rem; margin: 1rem 0; }
-.answers { padding-left: 1.2rem; }
-.answers li { margin: .5rem 0; }
-.answers .asked { display: block; color: var(--pale); font-size: .9rem; }
+.finding h2 { font-size: 1rem; font-weight: 600; color: var(--pale); margin-bottom: .2rem; }
+.finding .answer { font-size: 1.3rem; line-height: 1.35; font-weight: 600; margin: 0 0 .8rem; }
+.finding figure { border: 1px solid var(--line); border-radius: .8rem; padding: 1rem; }
+.finding ul { list-style: none; margin: 0; padding: 0; font-size: .9rem; }
+@media screen and (min-width: 48rem) { .finding figure { display: grid; grid-template-columns: 1fr 12rem; gap: 1.2rem; } }
 details { margin: .4rem 0 0; font-size: .9rem; }
-summary { cursor: pointer; color: var(--pale); }
+summary { cursor: pointer; color: var(--pale); padding: .2rem 0; }
+.fold { font-size: 1rem; margin-top: .5rem; }
+.fold > summary { color: var(--accent); }
 pre { background: var(--card); border: 1px solid var(--line); padding: .6rem .8rem; margin: .6rem 0; font-size: .85rem;
   white-space: pre-wrap; overflow-wrap: anywhere; break-inside: avoid; }
 dt { font-weight: 600; margin-top: .6rem; }
@@ -60,6 +66,8 @@ footer { margin-top: 3rem; color: var(--pale); font-size: .85rem; }
   td::before { content: attr(data-label); display: block; color: var(--pale); font-size: .8rem; font-weight: 600; }
   figure { overflow-x: auto; }
   figure svg { min-width: 30rem; }
+  .finding figure { padding: .7rem; }
+  .finding .answer { font-size: 1.15rem; }
   figure::before { content: "swipe sideways to see the whole figure"; display: block; color: var(--pale);
     font-size: .8rem; position: sticky; left: 0; }
   figcaption { position: sticky; left: 0; }
@@ -131,6 +139,9 @@ class PagePart(NamedTuple):
         return _HTML[self.kind](*self.content)
 
 
+_Parts = Sequence[tuple[str, Sequence[Any]]]  # parts inside a part, as they are or as JSON holds them
+
+
 class Page:
     """A page that is written from top to bottom, part by part. Text is escaped; figures come from :func:`peerveil.report.svg`.
 
@@ -164,9 +175,27 @@ class Page:
         """Plain text."""
         self._add("paragraph", text)
 
-    def answers(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """What was asked, and the answer to it."""
-        self._add("answers", list(pairs))
+    def link(self, text: str, target: str) -> None:
+        """A line that leads to a file beside the page."""
+        self._add("link", text, target)
+
+    def finding(
+        self, question: str, answer: str, charts: Sequence[tuple[Svg, str]], facts: Sequence[Sequence[str]]
+    ) -> None:
+        """One screen: what was asked, the answer in a sentence, charts with captions, and facts (pairs of what and how)."""
+        figures = [PagePart("figure", ((drawing.attributes, drawing.content), caption)) for drawing, caption in charts]
+        self._add("finding", question, answer, figures, [list(fact) for fact in facts])
+
+    @contextmanager
+    def folded(self, summary: str) -> Iterator[None]:
+        """Parts that are added inside the block are folded away under a summary (and unfolded in print)."""
+        before, self.parts = self.parts, []
+        try:
+            yield
+        finally:
+            inner, self.parts = self.parts, before
+        if inner:
+            self._add("folded", summary, inner)
 
     def guarantee(self, text: str, details: str = "") -> None:
         """A guarantee in words, set apart; what only few will read is folded away (and unfolded in print)."""
@@ -177,7 +206,7 @@ class Page:
         self._add("code", text)
 
     def glossary(self, words: Mapping[str, str]) -> None:
-        """Words and what they mean, at the place ``#words``."""
+        """Words and what they mean, folded away at the place ``#words``."""
         self._add("glossary", dict(words))
 
     def see_words(self) -> None:
@@ -240,12 +269,18 @@ class Page:
 # ---- parts as HTML ---------------------------------------------------------------------------------------------------
 
 
-def _answers(pairs: Sequence[tuple[str, str]]) -> str:
-    items = "".join(
-        f'<li><span class="asked">{_text(asked)}</span> <strong>{_text(answer)}</strong></li>'
-        for asked, answer in pairs
-    )
-    return f'<ul class="answers">{items}</ul>'
+def _finding(question: str, answer: str, charts: _Parts, facts: Sequence[tuple[str, str]]) -> str:
+    items = "".join(f"<li>{_text(what)}: <strong>{_text(how)}</strong></li>" for what, how in facts)
+    body = f'<h2>{_text(question)}</h2><p class="answer">{_text(answer)}</p>{_inner(charts)}'
+    return f'<section class="finding">{body}{f"<ul>{items}</ul>" if items else ""}</section>'
+
+
+def _folded(summary: str, parts: _Parts) -> str:
+    return f'<details class="fold"><summary>{_text(summary)}</summary>{_inner(parts)}</details>'
+
+
+def _inner(parts: _Parts) -> str:
+    return "\n".join(PagePart(kind, tuple(content)).__html__() for kind, content in parts)
 
 
 def _guarantee(text: str, details: str) -> str:
@@ -255,7 +290,7 @@ def _guarantee(text: str, details: str) -> str:
 
 def _glossary(words: Mapping[str, str]) -> str:
     body = "".join(f"<dt>{_text(word)}</dt><dd>{_text(meaning)}</dd>" for word, meaning in words.items())
-    return f'<h2 id="words">Words</h2><dl>{body}</dl>'
+    return f'<details class="fold" id="words"><summary>Words used here</summary><dl>{body}</dl></details>'
 
 
 def _warning(title: str, lines: Sequence[tuple[str, str]]) -> str:
@@ -298,7 +333,9 @@ _HTML: Final[Mapping[str, Callable[..., str]]] = {
     "lead": lambda text: f'<p class="lead">{_text(text)}</p>',
     "heading": lambda text: f"<h2>{_text(text)}</h2>",
     "paragraph": lambda text: f"<p>{_text(text)}</p>",
-    "answers": _answers,
+    "link": lambda text, target: f'<p class="lead"><a href="{html.escape(target)}">{_text(text)}</a></p>',
+    "finding": _finding,
+    "folded": _folded,
     "guarantee": _guarantee,
     "code": _code,
     "glossary": _glossary,

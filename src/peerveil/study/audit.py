@@ -99,11 +99,11 @@ class AuditRun(Action[None]):
         reason = "No data are read: mechanisms are run on neighboring inputs of our own."
         outcome = Outcome("Do the privacy claims hold?", reason, public=part, failed=failed)
         outcome.figure(
-            lambda ax: draw_audit(ax, audits),
+            lambda ax: draw_audit(ax, [claim.module for claim in claims], audits),
             f"Measured privacy loss against the claim; {passed} of {len(audits)} stay below.",
-            "What each mechanism certainly gives away, as a share of what it claims.",
+            "What each mechanism certainly gives away, as a share of what it claims: one dot per claim, one row per module.",
             public=True,
-            height=0.9 + 0.32 * len(audits),
+            height=3,
         )
         return outcome
 
@@ -114,18 +114,24 @@ def load_claims() -> None:
         import_module(name)
 
 
-def draw_audit(ax: Axes, audits: list[AuditResult]) -> None:
-    """Bars of what was measured as a share of the claim, colored by whether the claim stands."""
+def draw_audit(ax: Axes, modules: list[str], audits: list[AuditResult]) -> None:
+    """What was measured as a share of the claim, one dot per claim and one row per module."""
     from peerveil.report import COLORS
 
-    colors = [COLORS["private" if audit.passed else "leak"] for audit in audits]
-    ax.barh([audit.name for audit in audits], [audit.measured / audit.claimed for audit in audits], color=colors)
-    for name, label in (("private", "claim stands"), ("leak", "claim refuted")):
-        ax.barh([audits[0].name], [0.0], color=COLORS[name], label=label)
+    rows = list(dict.fromkeys(modules))
+    for name, label, passed in (("private", "claim stands", True), ("leak", "claim refuted", False)):
+        pairs = [(module, audit) for module, audit in zip(modules, audits, strict=True) if audit.passed is passed]
+        shares, places = [audit.measured / audit.claimed for _, audit in pairs], [rows.index(row) for row, _ in pairs]
+        ax.scatter(shares, places, s=60, alpha=0.7, color=COLORS[name], label=label, clip_on=False)
     ax.axvline(1, color=COLORS["accent"], linestyle="--", label="the claim")
-    ax.set_xlabel("certainly given away, as a share of the claim")
+    ax.set(
+        xlabel="certainly given away, as a share of the claim",
+        xlim=(0, None),
+        yticks=range(len(rows)),
+        yticklabels=rows,
+    )
     ax.invert_yaxis()
-    ax.legend(loc="lower center", bbox_to_anchor=(0.35, 1), ncols=3, fontsize=9)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=9)
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (AuditRun,)

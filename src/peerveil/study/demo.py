@@ -8,6 +8,7 @@ makes of it.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,10 +82,10 @@ adversary_error = 0.4
 accept = {accept}
 group_size = 6               # papers whose committees could have been exchanged
 
-# Every reviewer put the same ten papers in order: is there any agreement?
+# Every reviewer put the same ten papers in order: which ones do they prefer?
 [[steps]]
-action = "rankings.test"
-name = "agreement"
+action = "rankings.consensus"
+name = "favorites"
 data = "rankings"
 account = "crowd"
 epsilon = 0.5
@@ -108,18 +109,28 @@ samples = {samples}
 
 @dataclass(frozen=True)
 class Demo:
-    """Where the demo wrote what, and what happened when it tried to spend more than there was."""
+    """Where the demo wrote what, what it spent, and what happened when it tried to spend more than there was."""
 
     report: Path
     study: Path
     result: Path
+    spent: str
     refusal: str
 
 
 def run_demo(
-    folder: str | Path, *, papers: int = 600, reviewers: int = 1800, seed: int = 2026, samples: int = 500
+    folder: str | Path,
+    *,
+    papers: int = 600,
+    reviewers: int = 1800,
+    seed: int = 2026,
+    samples: int = 500,
+    on_step: Callable[[int, int, str], None] | None = None,
 ) -> Demo:
-    """Invent a conference, write a study about it, run it, and try to spend too much."""
+    """Create a synthetic conference, write a study about it, run it, and try to spend too much.
+
+    ``on_step`` is called as by :func:`~peerveil.study.run_study`.
+    """
     target = Path(folder)
     people: dict[str, Any] = {"reviews_per_paper": 6, "bias": 0.5, "stretch": 0.1, "noise": 1.0, "people_seed": seed}
     now = synthetic_conference(papers, reviewers, seed=seed, **people)
@@ -132,7 +143,7 @@ def run_demo(
     crowd.labels.write(home / "data" / "labels.csv")
     past.write(home / "last-year")
     file = write_text(home / "study.toml", _study(now, past, samples))
-    done = run_study(file, target / "result")
+    done = run_study(file, target / "result", progress=False if on_step else None, on_step=on_step)
     page = make_page(done.checked, done.outcomes, done.costs, public=False, public_page="result/public/report.html")
     report = page.write(target / "report.html", private=True)
     try:
@@ -140,7 +151,8 @@ def run_demo(
         refusal = "nothing was refused"  # pragma: no cover
     except BudgetExceeded as error:
         refusal = str(error)
-    return Demo(report, file, done.folder, refusal)
+    spent = ", ".join(f"epsilon {cost.row()[3]} of {cost.row()[1]} from {cost.account}" for cost in done.costs)
+    return Demo(report, file, done.folder, spent, refusal)
 
 
 def _study(now: SyntheticConference, past: SyntheticConference, samples: int) -> str:

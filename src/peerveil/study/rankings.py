@@ -80,7 +80,7 @@ class RankConsensus(Action["Rankings"]):
         first = result.top(min(3, len(result.order)))
         certain = ", ".join(map(str, first.surely)) or "no item"
         part = OutcomePart(
-            f"{result.summary()}. Certainly among the first three: {certain}.",
+            f"People prefer {', '.join(map(str, result.order[:3]))}, in this order; certainly among the first three: {certain}.",
             [f"{result.summary()}."],
             {"order": [str(item) for item in result.order], "method": result.method, "rankings": result.rankings},
         )

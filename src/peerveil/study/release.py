@@ -156,8 +156,9 @@ class PublishMeans(_Release):
         )
         summary, beyond_public = f"{published.summary()}.", published.beyond_public()
         assumptions = [ALL_HOLD.format(self.level), SD_ASSUMES, BAND_ASSUMES.format(self.weight)]
+        says_more = published.spread is not None and published.spread.reject
         part = OutcomePart(
-            f"{summary} {beyond_public}",
+            f"{published.headline}." if says_more else f"{published.headline}. {beyond_public}",
             [summary, beyond_public, *(assumptions if published.spread else ()), ASSUMES_PUBLIC],
             {
                 "weight": self.weight,

@@ -26,12 +26,10 @@ if TYPE_CHECKING:
 
 _SAVED: Final = {False: "whole", True: "public"}
 _OPERATOR_LEAD: Final = (
-    "Made by peerveil. This page is for whoever ran the study: parts marked “must not be published” state facts about people. "
-    "The page for a steering committee, and for everybody else, is {}."
+    "Made by peerveil for whoever ran the study: parts marked “must not be published” state facts about people."
 )
 _PUBLIC_LEAD: Final = (
-    "Made by peerveil. This page may be published, and is the one to show to a steering committee: it reveals nothing about any "
-    "person beyond the guarantees below."
+    "Made by peerveil. This page may be published: it reveals nothing about any person beyond the guarantees below."
 )
 
 
@@ -48,9 +46,11 @@ def write_reports(folder: Folder, checked: Checked, outcomes: dict[str, Outcome]
 
 
 def saved_page(folder: Path, *, public: bool) -> Page:
-    """The report that a finished run wrote into its folder."""
+    """The report that a finished run wrote into its folder, without links to the files beside it."""
     data = json.loads((folder / "private" / "report.json").read_text(encoding="utf-8"))
-    return Page.from_dict(data[_SAVED[public]])
+    page = Page.from_dict(data[_SAVED[public]])
+    page.parts = [part for part in page.parts if part.kind != "link"]
+    return page
 
 
 def make_page(
@@ -61,29 +61,24 @@ def make_page(
     public: bool,
     public_page: str = "public/report.html",
 ) -> Page:
-    """The report; ``public_page`` is where its readers find the public one."""
-    lead = _PUBLIC_LEAD if public else _OPERATOR_LEAD.format(public_page)
+    """The report: findings first, one screen per step, with everything else folded away.
+
+    ``public_page`` is where its readers find the public one.
+    """
     if checked.simulated:
         page = Page(f"SIMULATION: {checked.study.title}", lead="Made by peerveil, to try a study out.")
         seeded = "The noise comes from a seed in the study file, so it protects nobody. Nothing was spent."
         page.warning("A simulation: must not be published", [seeded])
     else:
-        page = Page(checked.study.title, lead=lead)
+        page = Page(checked.study.title, lead=_PUBLIC_LEAD if public else _OPERATOR_LEAD)
+        if not public:
+            page.link("The report for a steering committee and everybody else", public_page)
     shown = {name: outcomes[name] for name in checked.names if not public or not outcomes[name].public.is_empty}
-    titles = _titles(shown)
-    page.heading("The answers")
-    page.answers([(titles[name], _answer(outcome, public)) for name, outcome in shown.items()])
+    for outcome, question in zip(shown.values(), _questions(shown), strict=True):
+        _add_step(page, question, outcome, public=public, simulated=checked.simulated)
     if hidden := len(checked.names) - len(shown):
         steps = "One step is not shown here: it is" if hidden == 1 else f"{hidden} steps are not shown here: they are"
         page.paragraph(f"{steps} not for publication.")
-    page.see_words()
-    page.heading("What is protected, and how strongly")
-    page.table(["question", "what is protected", "who may see it"], [
-        [titles[name], _protections(outcome), _readers(outcome, public=public, simulated=checked.simulated)]
-        for name, outcome in shown.items()
-    ])  # fmt: skip
-    for name, outcome in shown.items():
-        _add_section(page, titles[name], outcome, public=public, simulated=checked.simulated)
     _add_cost(page, checked, costs)
     page.glossary(WORDS)
     page.footer(_footer(checked, public))
@@ -100,49 +95,37 @@ def _answer(outcome: Outcome, public: bool) -> str:
     return outcome.public.answer or ("See below." if public else f"{outcome.private.answer} (Not for publication.)")
 
 
-def _titles(outcomes: dict[str, Outcome]) -> dict[str, str]:
+def _questions(outcomes: dict[str, Outcome]) -> list[str]:
     """The question of each step; with its name, where several steps have the same."""
     counts = Counter(outcome.question for outcome in outcomes.values())
-    return {
-        name: outcome.question if counts[outcome.question] == 1 else f"{name}: {outcome.question}"
+    return [
+        outcome.question if counts[outcome.question] == 1 else f"{name}: {outcome.question}"
         for name, outcome in outcomes.items()
-    }
+    ]
 
 
-def _protections(outcome: Outcome) -> str:
-    nothing = "nothing to protect is published" if outcome.public.findings else "nothing is published"
-    return "\n".join(f"{what}: {how}" for what, how in outcome.protections) or nothing
-
-
-def _readers(outcome: Outcome, *, public: bool, simulated: bool) -> str:
-    if simulated:
-        return "nobody else: a simulation"
-    if public or outcome.private.is_empty:
-        return "everybody"
-    if outcome.public.is_empty:
-        return "whoever ran the study, nobody else"
-    return "everybody, but for the parts marked “must not be published”"
-
-
-def _add_section(page: Page, title: str, outcome: Outcome, *, public: bool, simulated: bool) -> None:
-    page.heading(title)
-    for text in outcome.public.findings:
-        page.paragraph(str(text))
-    short, text = outcome.guarantee_short or outcome.guarantee_text, outcome.guarantee_text
-    page.guarantee(short, text if text != short else "")
+def _add_step(page: Page, question: str, outcome: Outcome, *, public: bool, simulated: bool) -> None:
+    """The answer, the first chart and what is protected; the rest is folded away."""
     parts = {"": outcome.public} | ({} if public else {" (must not be published)": outcome.private})
-    for note, part in parts.items():
-        for figure in part.figures:
-            page.figure(figure.svg, figure.caption + note)
-    for part in parts.values():
-        for table in part.tables:
-            page.table(table.columns, table.rows)
-    if outcome.attack:
-        page.paragraph("What an attacker could still do: " + " ".join(outcome.attack))
-    if outcome.private.findings and not public:
-        page.warning("Must not be published", outcome.private.findings)
-    if outcome.public.files and not simulated:
-        page.paragraph(f"May be published: {', '.join(outcome.public.files)}.")
+    charts = [(figure.svg, figure.caption + note) for note, part in parts.items() for figure in part.figures]
+    nothing = [["what is published", "nothing that needs protection" if outcome.public.findings else "nothing"]]
+    page.finding(question, _answer(outcome, public), charts[:1], outcome.protections or nothing)
+    with page.folded("Details, guarantee and tables"):
+        for text in outcome.public.findings:
+            page.paragraph(str(text))
+        short, text = outcome.guarantee_short or outcome.guarantee_text, outcome.guarantee_text
+        page.guarantee(short, text if text != short else "")
+        for chart in charts[1:]:
+            page.figure(*chart)
+        for part in parts.values():
+            for table in part.tables:
+                page.table(table.columns, table.rows)
+        if outcome.attack:
+            page.paragraph("What an attacker could still do: " + " ".join(outcome.attack))
+        if outcome.private.findings and not public:
+            page.warning("Must not be published", outcome.private.findings)
+        if outcome.public.files and not simulated:
+            page.paragraph(f"May be published: {', '.join(outcome.public.files)}.")
 
 
 @dataclass(frozen=True)
@@ -211,7 +194,8 @@ def _add_cost(page: Page, checked: Checked, costs: list[Cost]) -> None:
     else:
         columns = ["account", "whole budget", "spent before", "spent by this study", "remaining"]
         page.table(columns, [cost.row() for cost in costs])
+    with page.folded("What each step does, spends and publishes"):
         for cost in costs:
             page.paragraph(cost.about_before())
-    last = "would publish" if checked.simulated else "publishes"
-    page.table(["step", "what it does", "spends", last], checked.rows())
+        last = "would publish" if checked.simulated else "publishes"
+        page.table(["step", "what it does", "spends", last], checked.rows())

@@ -314,8 +314,7 @@ class PostLog(Action["Events"]):
         )
         outcome = Outcome.guaranteed("What does the public see if posts are delayed?", posted.guarantee)
         outcome.public.results = {"posts": len(posted), "mechanism": posted.mechanism}
-        self._describe(outcome, f"{len(posted):,} posts", posted.guarantee)
-        outcome.figure(posted.plot, "Histogram of public posts over time.", "Public posts over time.", public=True)
+        self._describe(outcome, posted)
         outcome.public.csv("posted.csv", posted.frame())
         # how well linking posts by time works before and after, and how long posts wait: for the operator
         before, after = (peerveil.timing.linkage_attack(log, window=self.window) for log in (inputs.table, schedule))
@@ -326,23 +325,28 @@ class PostLog(Action["Events"]):
         outcome.private.csv("schedule.csv", schedule.frame())
         return outcome
 
-    def _describe(self, outcome: Outcome, posts: str, guarantee: peerveil.Guarantee) -> None:
+    def _describe(self, outcome: Outcome, posted: peerveil.timing.Posted) -> None:
         """What is known of the delays from the protocol alone, which is public."""
         from peerveil.timing.check import best_test_in_words
+        from peerveil.timing.figures import draw_delays
         from peerveil.timing.post import waits_in_words
 
-        part, mechanism = outcome.public, self._mechanism()
+        part, mechanism, posts = outcome.public, self._mechanism(), f"{len(posted):,} posts"
         one_sitting = "whether two posts of one person were written in one sitting"
         if isinstance(mechanism, peerveil.timing.Queue):
             part.answer = f"{posts} with new ids; {mechanism.pace}."
             part.findings = [part.answer, mechanism.guarantee_in_words]
             outcome.protect(one_sitting, "no differential privacy")
+            caption = "Public posts over time."
+            outcome.figure(posted.plot, caption, caption, public=True)
             return
         waits, limit = waits_in_words(mechanism, gaps=self.gaps, causal=self.causal)
         part.answer = f"{posts} with new ids, each delayed by a random time, {limit}."
         part.findings = [f"{posts}. {waits}; {limit}."]
+        caption = "The share of posts that has appeared after each time, by the protocol alone, which is public."
+        outcome.figure(lambda ax: draw_delays(ax, mechanism), f"{caption} {waits}.", caption, public=True)
         outcome.attack = [best_test_in_words(mechanism)]
-        outcome.protect(one_sitting, guarantee)
+        outcome.protect(one_sitting, posted.guarantee)
         outcome.protect("everything one person posts", "not guaranteed: each pair of posts by itself")
 
 

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.data import Events
+    from peerveil.timing.base import DelayMechanism
     from peerveil.timing.exposure import TimingAudit
 
+_UNITS = {"days": 86_400, "hours": 3600, "minutes": 60}
 SHADES = ("#2b7bba", "#c98a00", "#2e8b57", "#9b6bc7")  # distinct on light and on dark pages
 
 
@@ -39,6 +41,19 @@ def draw_waits(ax: Axes, events: Events, window: float, gap: float | None = None
     ax.minorticks_off()
     ax.set(xlabel="time from a person's post to their next one on another thread", ylabel="posts")
     ax.legend(loc="upper left", bbox_to_anchor=(0, 1.22), ncols=4, fontsize=9)
+
+
+def draw_delays(ax: Axes, mechanism: DelayMechanism) -> None:
+    """How long posts wait, by the protocol alone: the share that has appeared after each time."""
+    last = mechanism.hold + min(mechanism.max_delay, 5 * mechanism.mean_batched)
+    unit, seconds = next(((name, size) for name, size in _UNITS.items() if last >= 2 * size), ("seconds", 1))
+    waits = np.linspace(0, 1.05 * last, 400)
+    kind = "follow-ups" if mechanism.follow_ups_only else "posts of one sitting"
+    for label, delay, color in ((kind, mechanism.batched, "leak"), ("all others", mechanism.unbatched, "private")):
+        appeared = np.where(waits >= mechanism.hold, delay.below(waits - mechanism.hold), 0.0)
+        ax.plot(waits / seconds, 100 * appeared, color=COLORS[color], label=label)
+    ax.set(xlabel=f"{unit} after a post was written", ylabel="has appeared (%)", ylim=(0, 102), xlim=(0, None))
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
 
 
 def draw_attacks(ax: Axes, audit: TimingAudit) -> None:

@@ -56,7 +56,7 @@ def answer_odds(sent: int, first: int, second: int, response: Response) -> float
 
 
 def sheet_loss(first: Sequence[int], second: Sequence[int], response: Response) -> ExactLoss:
-    """The exact loss between two answer sheets of one person, by enumeration of all that may be sent.
+    """The exact loss between two answer sheets of one person (Theorem 1), by enumeration of all that may be sent.
 
     >>> response = Response(1, 2)
     >>> sheet_loss([0, 1, 1], [0, 0, 1], response).within(1), sheet_loss([0, 1, 1], [1, 0, 1], response).within("1.99")

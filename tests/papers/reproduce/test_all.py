@@ -57,6 +57,14 @@ def test_theorems_of_release_hold_and_the_tie_rule_is_an_erratum() -> None:
     assert 0 < int(split.split(", ")[1].split()[0]) < 10
 
 
+def test_theorems_of_truth_are_exact_and_their_errata_are_seen() -> None:
+    first, second = (experiments()[f"truth/theorem-{number}"](True, False) for number in (1, 2))
+    assert [row.verdict for row in first.rows] == [Verdict.AGREES, Verdict.AGREES, Verdict.ERRATUM]
+    assert [row.ours for row in first.rows] == ["1.000000", "3.000000", "3.000000"]
+    assert [row.verdict for row in second.rows] == [*[Verdict.ERRATUM] * 3, Verdict.AGREES]
+    assert second.rows[0].ours == "213,845 / 5,661,018"
+
+
 @pytest.mark.parametrize(
     ("paper", "public", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from peerveil.papers.reproduce import Reproduction, Verdict, experiments
 from peerveil.papers.reproduce import timing as module
 from peerveil.papers.reproduce import timing_streams as streams
+from peerveil.papers.reproduce import timing_theorems as theorems
 from peerveil.papers.timing.streams import bitcoin_like, wikipedia_like
 from peerveil.report import svg
 from peerveil.timing import choose_gap, find_batches, linkage_attack
@@ -26,8 +28,40 @@ def run(name: str) -> Reproduction:
 
 def test_nothing_is_left_out() -> None:
     figures = {f"timing/figure-{n}" for n in range(1, 13)}
-    assert set(module.EXPERIMENTS) == figures | {"timing/table-1", "timing/table-2"}
+    assert set(module.EXPERIMENTS) == figures | {"timing/table-1", "timing/table-2", *theorems.THEOREMS}
     assert set(module.EXPERIMENTS) <= set(experiments())
+
+
+@pytest.mark.parametrize("name", theorems.THEOREMS)
+def test_theorems_hold_where_they_are_no_erratum(name: str) -> None:
+    found = module.EXPERIMENTS[name](True, False)
+    assert found.name == name
+    assert found.counts[Verdict.DIFFERS] == 0
+    assert found.counts[Verdict.AGREES] >= 1
+    assert found.counts[Verdict.ERRATUM] == (1 if name == "timing/theorem-4.8" else 0)
+
+
+def test_a_queue_that_posts_the_newest_first_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two deliberately wrong queues: the last one in goes first; and nobody waits in a queue that sorts by reviewer."""
+
+    def newest_first(arrivals: Iterable[Sequence[int]]) -> Iterator[int]:
+        waiting: list[int] = []
+        for batch in arrivals:
+            waiting.extend(batch)
+            yield waiting.pop()
+
+    monkeypatch.setattr(theorems, "printed_queue", newest_first)
+    row = theorems.algorithm_4(True, False).rows[0]
+    assert row.verdict is Verdict.DIFFERS
+
+    def sorted_queue(arrivals: Iterable[Sequence[int]]) -> Iterator[int]:
+        waiting: list[int] = []
+        for batch in arrivals:
+            waiting = sorted([*waiting, *batch])
+            yield waiting.pop(0)
+
+    monkeypatch.setattr(theorems, "printed_queue", sorted_queue)
+    assert theorems.proposition_c_2(True, False).rows[0].verdict is Verdict.DIFFERS
 
 
 @pytest.mark.parametrize("name", EXACT)

@@ -18,6 +18,7 @@ from peerveil.papers.truth.theory import (
     check_theorem_2,
     collective_private_wisdom,
     effective_ability,
+    fewest_tasks,
     label_error_bound,
     lambda_interval,
     private_effective_ability,
@@ -29,18 +30,9 @@ from peerveil.truth.answers import EncodedAnswers
 
 def test_theorem_2_lambda_interval_is_empty_for_all_but_enormous_data() -> None:
     """Printed: choose lambda in (15). There is none below 213,800 tasks at v = 1, nor below 5.7 million at epsilon 1."""
-
-    def smallest(v: float) -> int:
-        low, high = 10, 10**9
-        while low < high:
-            middle = (low + high) // 2
-            first, last = lambda_interval(middle, v)
-            low, high = (low, middle) if first <= last else (middle + 1, high)
-        return low
-
-    assert 213_700 < smallest(1.0) < 213_900
+    assert 213_700 < fewest_tasks(1.0) < 213_900
     perfect = collective_private_wisdom([1.0], 1)
-    assert 5.6e6 < smallest(perfect) < 5.8e6
+    assert 5.6e6 < fewest_tasks(perfect) < 5.8e6
     assert lambda_interval(1000, 0.0)[0] == math.inf
 
 

@@ -104,7 +104,9 @@ def test_keys_rotate_and_what_is_sealed_stays_where_it_belongs() -> None:
 
 def test_a_vault_without_a_key_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PEERVEIL_KEY", raising=False)
-    with pytest.raises(BadInput, match=r"PEERVEIL_KEY: got no key, need .* `peerveil gateway init` writes both"):
+    with pytest.raises(
+        BadInput, match=r"PEERVEIL_KEY: got no key, need .* run `peerveil gateway init`, which writes both"
+    ):
         Vault.find(tmp_path / "none.key")
     (tmp_path / "a.key").write_text(Vault.new_key("file"))
     assert Vault.find(tmp_path / "a.key").current == "file"

@@ -514,7 +514,14 @@ def test_serving_before_init_says_to_run_init_and_that_works(
     for command in ("serve", "doctor", "work"):
         code, _, err = run(capsys, "gateway", command)
         assert code == 2
-        assert "`peerveil gateway init`" in err
+        assert "run `peerveil gateway init`" in err
+        assert "new_key" not in err
     assert list(tmp_path.iterdir()) == []
     assert run(capsys, "gateway", "init")[0] == 0
+    code, out, _ = run(capsys, "gateway", "doctor")  # what is not started or made yet is the next step, and no fault
+    assert code == 0
+    assert "WRONG" not in out
+    assert {"publishing thread", "intake thread", "tokens"} <= {
+        line.split("│")[2].strip() for line in out.splitlines() if line.startswith("│ next")
+    }
     assert run(capsys, "gateway", "token", "--space", "forum", "--role", "reader")[0] == 0

@@ -1,6 +1,7 @@
 """Goldberg, Fanti and Shah, batching of tasks: Figures 1 to 12 and Tables 1 and 2.
 
-Figures 2 to 4 and the tables are formulas, made here. Figures 5 to 12 are in :mod:`peerveil.papers.reproduce.timing_streams`.
+Figures 2 to 4 and the tables are formulas, made here. Figures 5 to 12 are in :mod:`peerveil.papers.reproduce.timing_streams`,
+theorems and Algorithm 4 in :mod:`peerveil.papers.reproduce.timing_theorems`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from peerveil.papers.reproduce.experiment import Comparison, Experiment, Reproduction, Verdict
 from peerveil.papers.reproduce.illustrations import of_module
 from peerveil.papers.reproduce.timing_streams import STREAMS
+from peerveil.papers.reproduce.timing_theorems import THEOREMS
 from peerveil.papers.timing.as_printed import mean_batched_as_printed, posterior_apart
 from peerveil.papers.timing.frontier import frontier
 from peerveil.report import COLORS, logarithmic, new_axes
@@ -162,4 +164,5 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     **STREAMS,
     "timing/table-1": partial(table, "table-1"),
     "timing/table-2": partial(table, "table-2"),
+    **THEOREMS,
 }

@@ -85,7 +85,7 @@ def late_as_printed(late: ArrayLike, delta: float) -> NDArray[np.float64]:
 
 
 def late(late: ArrayLike, epsilon: float, delta: float) -> NDArray[np.float64]:
-    """Part 3, corrected: the same bound with the factors e^epsilon that the chain of neighbors picks up.
+    """Theorem 4.8 (3), corrected: the same bound with the factors e^epsilon that the chain of neighbors picks up.
 
     From the input in which a comment arrives k gaps later, back to the first one, there are 2k steps, two a gap. One step
     takes the probability p of "posted before k gaps" to at most e^epsilon p + delta, beginning from 0 one step
@@ -101,7 +101,7 @@ def late(late: ArrayLike, epsilon: float, delta: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class TruncatedLaplace:
-    """The counterexample: one delay for all comments, Laplace of scale g/epsilon around m, cut to [0, 2m] (in gaps).
+    """Refutes Theorem 4.8 (3): one delay for all comments, Laplace of scale g/epsilon around m, cut to [0, 2m] (in gaps).
 
     Whoever is batched is irrelevant, so neighbors differ in one comment's arrival by at most a gap. **Two-sided
     (epsilon, delta)-private**: inside [1, 2m] the densities of X and X + 1 differ by at most e^epsilon, and X < 1 has

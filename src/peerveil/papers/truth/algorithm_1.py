@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ProjectedCoin(CoinModel):
-    """Projection (10): the share of hits is kept between lambda and 1 - lambda."""
+    """Algorithm 1, line 5: update (6) with the projection (10), the share of hits kept between lambda and 1 - lambda."""
 
     def __init__(self, channel: Channel, class_prior: ClassPrior, lambda_: float) -> None:
         super().__init__(channel, class_prior)
@@ -40,7 +40,7 @@ class ProjectedCoin(CoinModel):
 
 
 class AlgorithmOne(PrivateDawidSkene):
-    """Iterate (10), (7) and (8), then step 7, by the product's one-coin model without a prior.
+    """Algorithm 1, lines 4 to 9: iterate (10), (7) and (8), rescale (line 7), by the product's one-coin model without a prior.
 
     Convergence is judged by F of (4), which is what the iteration climbs: with y at its maximum given p, F(p, y) is the
     logarithm of (2) plus m ln 2, the sum of log normalizers.

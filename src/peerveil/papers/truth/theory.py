@@ -51,7 +51,7 @@ def collective_private_wisdom(abilities: ArrayLike, epsilon: Number | None) -> f
 
 
 def lambda_interval(tasks: int, wisdom: float) -> tuple[float, float]:
-    """The two ends of (15); it is empty if the first is above the second.
+    """Theorem 2: the two ends of (15); it is empty if the first is above the second.
 
     >>> [lambda_interval(m, 1.0)[0] <= lambda_interval(m, 1.0)[1] for m in (213_700, 213_900)]
     [False, True]
@@ -60,8 +60,22 @@ def lambda_interval(tasks: int, wisdom: float) -> tuple[float, float]:
     return (math.inf if wisdom <= 0 else 16 / wisdom * root), 0.125 - 0.5 * root
 
 
+def fewest_tasks(wisdom: float) -> int:
+    """Theorem 2: the smallest number of tasks at which (15) allows any lambda: sqrt(log m / m) falls with m.
+
+    >>> fewest_tasks(1.0)
+    213845
+    """
+    low, high = 3, 10**12
+    while low < high:
+        middle = (low + high) // 2
+        first, last = lambda_interval(middle, wisdom)
+        low, high = (low, middle) if first <= last else (middle + 1, high)
+    return low
+
+
 def label_error_bound(workers: int, wisdom: float) -> float:
-    """Equation (16): 2 exp(-n v / 2). At epsilon 0 it is 2, not 1/2 as the paper says.
+    """Theorem 2, (16): 2 exp(-n v / 2). At epsilon 0 it is 2, not 1/2 as the paper says.
 
     >>> label_error_bound(100, 0.0)
     2.0
@@ -70,7 +84,7 @@ def label_error_bound(workers: int, wisdom: float) -> float:
 
 
 def ability_error_bound(tasks: int, epsilon: Number) -> float:
-    """Equation (17): 6 sqrt(log m / (m epsilon^2)), for epsilon at most 1."""
+    """Theorem 3, (17): 6 sqrt(log m / (m epsilon^2)), for epsilon at most 1."""
     value = float(read_epsilon(epsilon))
     if value > 1:
         raise BadInput("epsilon", got=epsilon, want="at most 1: Theorem 3 is for strong privacy")

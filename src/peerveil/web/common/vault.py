@@ -72,7 +72,7 @@ class Vault:
         if not text and key_file is not None and Path(key_file).is_file():
             text = Path(key_file).read_text(encoding="utf-8")
         if not text.strip():
-            want = f"a key in {VARIABLE}, or in a key file that the configuration names; `peerveil gateway init` writes both"
+            want = f"a key in {VARIABLE}, or in the key file of the configuration: run `peerveil gateway init`, which writes both"
             raise BadInput(VARIABLE, got=Verbatim("no key"), want=want)
         return cls.read(text)
 

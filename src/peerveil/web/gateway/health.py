@@ -105,7 +105,12 @@ class HealthCheck:
     found: str
     do: str = ""
     fails: bool = True
-    """Whether it is a fault, if it is not ok: what was not started is none."""
+    """Whether it is a fault, if it is not ok: what was not started or made yet is none."""
+
+    @property
+    def state(self) -> str:
+        """``ok``, ``next`` (a step that is still to be taken) or ``WRONG``."""
+        return "ok" if self.ok else "WRONG" if self.fails else "next"
 
 
 def examine(gateway: Gateway) -> list[HealthCheck]:
@@ -133,7 +138,8 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     names = ", ".join(sorted(gateway.spaces))
     yield HealthCheck("spaces", bool(names), names or "none", "peerveil gateway init")
     roles = set(connection.execute(select(tokens.c.role).where(tokens.c.state == "good").distinct()).scalars())
-    yield HealthCheck("tokens", bool(roles), ", ".join(sorted(roles)) or "none", "peerveil gateway token --space ...")
+    remedy = "peerveil gateway token --space ..."
+    yield HealthCheck("tokens", bool(roles), ", ".join(sorted(roles)) or "none yet", remedy, fails=False)
     failing = connection.execute(select(hooks.c.name).where(hooks.c.active == 1, hooks.c.attempts >= 5)).scalars().all()
     remedy = "look at the receiver; nothing is lost, it is tried again"
     yield HealthCheck("webhooks", not failing, ", ".join(failing) or "none is failing", remedy)
