@@ -40,9 +40,9 @@ class Design:
     reviewer: Any
     papers: int
     reviewers: int
-    weight: Floats = field(default=None)  # type: ignore[assignment]
-    loading: Floats = field(default=None)  # type: ignore[assignment]
-    prior: Floats = field(default=None)  # type: ignore[assignment]
+    weight: Floats = None  # type: ignore[assignment]  # ones unless given, as the others
+    loading: Floats = None  # type: ignore[assignment]
+    prior: Floats = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         for name, size in (("weight", len(self.paper)), ("loading", len(self.paper)), ("prior", self.reviewers)):
@@ -177,8 +177,10 @@ def fit_variances(design: Design, scores: Floats, *, start: Variances | None = N
     logs = np.log((start or Variances(0.4 * total, 0.1 * total, 0.5 * total)).values)
     low, high = np.log(_LEAST * total), np.log(10 * total)
     signs = np.random.default_rng(0)
-    probes = design.by_paper @ signs.choice([-1.0, 1.0], (design.papers, _SIGNS)), design.by_reviewer[:, 1:] @ (
-        signs.choice([-1.0, 1.0], (design.reviewers, _SIGNS)) / np.sqrt(design.prior)[:, None]
+    probes = (
+        design.by_paper @ signs.choice([-1.0, 1.0], (design.papers, _SIGNS)),
+        design.by_reviewer[:, 1:]
+        @ (signs.choice([-1.0, 1.0], (design.reviewers, _SIGNS)) / np.sqrt(design.prior)[:, None]),
     )
     information = np.eye(3)
     for _ in range(rounds):
@@ -193,8 +195,9 @@ def fit_variances(design: Design, scores: Floats, *, start: Variances | None = N
         moved, logs = float(np.abs(new - logs).max()), new
         if moved < (1e-5 if equations.factored else 1e-3):
             break
-    covariance = np.linalg.pinv(information, hermitian=True)
-    return Variances(*np.exp(logs).tolist(), covariance)
+    covariance = np.asarray(np.linalg.pinv(information, hermitian=True), dtype=np.float64)
+    paper, reviewer, noise = np.exp(logs).tolist()
+    return Variances(paper, reviewer, noise, covariance)
 
 
 def _score(equations: Equations, scores: Floats, probes: tuple[Floats, Floats] | None) -> tuple[Floats, Floats]:

@@ -209,9 +209,9 @@ def _normal_levels(scores: Floats) -> tuple[Floats, Floats]:
 def _confidence_weights(model: ScoreModel, confidence: Floats) -> Floats | None:
     """Weights by stated confidence: noise variances that do not rise with it (isotonic), none if all are equal."""
     levels = np.unique(confidence)
-    if len(levels) > 10:
-        confidence = np.digitize(confidence, np.quantile(confidence, [0.2, 0.4, 0.6, 0.8]))
-    _, where, counts = np.unique(confidence, return_inverse=True, return_counts=True)
+    several = len(levels) > 10
+    stated = np.digitize(confidence, np.quantile(confidence, [0.2, 0.4, 0.6, 0.8])) if several else confidence
+    _, where, counts = np.unique(stated, return_inverse=True, return_counts=True)
     if len(counts) < 2:
         return None
     equations = Equations(model.design, model.variances, largest=_FACTORED)
