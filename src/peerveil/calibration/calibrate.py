@@ -82,21 +82,20 @@ def _read(
             got = Verbatim(f"one review of every {label}" if label == "paper" else "one review by every reviewer")
             want = "papers with several reviews, and reviewers with several papers: otherwise strictness cannot be seen"
             raise BadInput(argument, got=got, want=want)
-    notes = []
-    start = now
-    for table in past:  # other years may use other scales: their scores get this year's mean and spread
+    levels, start, same = np.unique(reviews.scores), now, True
+    for table in past:
         part = slice(start, start + len(table.scores))
-        scores[part] = reviews.scores.mean() + reviews.scores.std() * (scores[part] - scores[part].mean()) / max(
-            float(scores[part].std()), 1e-12
-        )
         start = part.stop
+        if not np.isin(table.scores, levels).all():  # another scale: its scores get this year's mean and spread
+            same = False
+            standard = (table.scores - table.scores.mean()) / max(float(table.scores.std()), 1e-12)
+            scores[part] = reviews.scores.mean() + reviews.scores.std() * standard
     stated = _confidence([reviews, *past], confidence)
     design = Design(paper, who, papers, len(people))
-    model, models = choose_model(design, scores, stated)
+    model, models = choose_model(design, scores, stated, ordinal=same)
     names = reviews.numbered("paper")[1]
-    notes += _limits(design, reviews, now)
     ours = reviews.frame["reviewer"].unique(maintain_order=True).to_list()
-    return _Conference(reviews, paper[:now], names, who, ours, model, models, tuple(notes))
+    return _Conference(reviews, paper[:now], names, who, ours, model, models, _limits(design, now, len(names)))
 
 
 def _confidence(tables: Sequence[Reviews], name: str | None) -> Floats | None:
@@ -111,11 +110,9 @@ def _confidence(tables: Sequence[Reviews], name: str | None) -> Floats | None:
     return None
 
 
-def _limits(design: Design, reviews: Reviews, now: int) -> list[str]:
+def _limits(design: Design, now: int, papers: int) -> tuple[str, ...]:
     """What limits the comparison: parts that share no reviewer, single reviews."""
-    papers, people = design.paper[:now], design.reviewer[:now]
-    part = _parts(design)[: reviews.frame["paper"].n_unique()]
-    sizes = np.sort(np.unique(part, return_counts=True)[1])[::-1]
+    sizes = np.sort(np.unique(_parts(design)[:papers], return_counts=True)[1])[::-1]
     notes = []
     if len(sizes) > 1:
         listed = ", ".join(map(str, sizes[:8])) + (", ..." if len(sizes) > 8 else "")
@@ -123,12 +120,11 @@ def _limits(design: Design, reviews: Reviews, now: int) -> list[str]:
             f"The papers fall into {len(sizes)} parts that share no reviewer ({listed} papers): papers of different parts are "
             "compared as if reviewers of all parts were equally strict on average."
         )
-    single = int((np.bincount(papers) == 1).sum()), int((np.bincount(people)[np.unique(people)] == 1).sum())
-    if single[0]:
-        notes.append(f"{plural(single[0], 'paper')} with a single review: drawn strongly toward the mean.")
-    if single[1]:
-        notes.append(f"{plural(single[1], 'reviewer')} with a single review: their strictness is hardly known.")
-    return notes
+    if lone := int((np.bincount(design.paper)[:papers] == 1).sum()):
+        notes.append(f"{plural(lone, 'paper')} with a single review: drawn strongly toward the mean.")
+    if lone := int((np.bincount(design.reviewer)[np.unique(design.reviewer[:now])] == 1).sum()):
+        notes.append(f"{plural(lone, 'reviewer')} with a single review: their strictness is hardly known.")
+    return tuple(notes)
 
 
 def _parts(design: Design) -> Ints:
@@ -181,7 +177,7 @@ def calibrate(
         Who scored which paper (Reviews, a pandas or Polars frame, or a file name).
     history
         A past conference, or a list of several, with some of the same reviewers: their strictness is then known better. Past
-        scores are moved to this year's mean and spread.
+        scores on another scale are moved to this year's mean and spread.
     accept
         How many papers to accept, or a :class:`Threshold` (its share of these papers): adds decisions.
     confidence
@@ -347,7 +343,7 @@ def expected_gain(
         gain=float(gain.mean()),
         lower=lower,
         upper=upper,
-        changed=int((accepted & (by_mean == 0)).sum()),
+        changed=float(accepted @ (1 - by_mean)),
         accept=places,
         papers=count,
         quality=quality,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import polars as pl
 
 from peerveil.core.result import Pictured, Plan, plain
-from peerveil.data.table import plural
 from peerveil.report.figures import COLORS
 
 if TYPE_CHECKING:
@@ -129,8 +128,8 @@ class CalibrationGain(Plan):
     gain, lower, upper : float
         Expected gain in the share of the truly best papers that are accepted, against the plain mean, on this assignment and
         these scores, and its 95% interval.
-    changed : int
-        How many of the accepted papers the plain mean would not accept.
+    changed : float
+        How many of the accepted papers the plain mean would not accept; ties at its line count in part.
     accept, papers : int
         How many papers are accepted, and how many there are.
     quality, strictness, noise : float
@@ -142,7 +141,7 @@ class CalibrationGain(Plan):
     gain: float
     lower: float
     upper: float
-    changed: int
+    changed: float
     accept: int
     papers: int
     quality: float
@@ -163,7 +162,7 @@ class CalibrationGain(Plan):
             return f"Calibration would not change this conference: the expected gain in the share of the best papers is {gain}."
         return (
             f"Calibrate: the share of the truly best {self.accept} papers that are accepted is expected to change by {gain} "
-            f"against the plain mean; {plural(self.changed, 'accepted paper')} would be others."
+            f"against the plain mean; {self.changed:.1f} of the accepted papers would be others."
         )
 
     def table(self) -> pl.DataFrame:

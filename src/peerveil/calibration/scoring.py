@@ -32,7 +32,6 @@ _MOST_LEVELS: Final = 20
 _FOLDS: Final = 5
 _FEW_REVIEWS: Final = 5_000  # beyond, one fold is left out instead of each in turn
 _ROUNDS: Final = 5
-_FACTORED: Final = 200  # reviewers up to which one solution is cheaper by factoring than by iteration
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,14 @@ class ScoreModel:
         return np.asarray(np.where(above, self.levels[-1] + slopes[-1] * (value - self.values[-1]), inside))
 
 
-def choose_model(design: Design, scores: Floats, confidence: Floats | None = None) -> tuple[ScoreModel, pl.DataFrame]:
+def choose_model(
+    design: Design, scores: Floats, confidence: Floats | None = None, *, ordinal: bool = True
+) -> tuple[ScoreModel, pl.DataFrame]:
     """The model that the data support, and a table of all that were tried: gain in log-likelihood per held-out review."""
     model = ScoreModel((), design, scores, fit_variances(design, scores))
     likelihood = _held_out(model, scores)
     rows = [("shift", float(likelihood.mean()), 0.0, 0.0, True)]
-    for part in ("confidence", "ordinal", "outliers", "heavy", "affine"):
+    for part in ("confidence", *(("ordinal",) if ordinal else ()), "outliers", "heavy", "affine"):
         richer = _richer(model, part, confidence)
         if richer is None:
             continue
@@ -115,7 +116,7 @@ def _refined(model: ScoreModel, design: Design, scores: Floats) -> tuple[Design,
     paper, who, people = design.paper, design.reviewer, design.reviewers
     spread = 0.05
     for _ in range(_ROUNDS):
-        equations = Equations(design, variances, largest=_FACTORED)
+        equations = Equations(design, variances, largest=0)
         effects = equations.solve(scores, 1e-5)
         quality, bias = effects.paper - effects.people[0], effects.people[1:]
         of_paper, of_people = 1 / equations.diagonal, 1 / equations.jacobi[1:]
@@ -156,7 +157,7 @@ def _held_out(model: ScoreModel, scores: Floats) -> Floats:
         out = fold == number
         test = model.design.of(out)
         design, variances = _refined(model, model.design.of(~out), model.scores[~out])
-        equations = Equations(design, variances, largest=_FACTORED)
+        equations = Equations(design, variances, largest=0)
         effects = equations.solve(model.scores[~out], 1e-5)
         scale = np.ones(design.reviewers)
         scale[design.reviewer] = design.loading
@@ -214,7 +215,7 @@ def _confidence_weights(model: ScoreModel, confidence: Floats) -> Floats | None:
     _, where, counts = np.unique(stated, return_inverse=True, return_counts=True)
     if len(counts) < 2:
         return None
-    equations = Equations(model.design, model.variances, largest=_FACTORED)
+    equations = Equations(model.design, model.variances, largest=0)
     effects = equations.solve(model.scores, 1e-5)
     square = np.square(model.scores - effects.fit) + 1 / equations.diagonal[model.design.paper]
     square = square + 1 / equations.jacobi[1:][model.design.reviewer]

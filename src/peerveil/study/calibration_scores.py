@@ -116,8 +116,9 @@ class CalibrateScores(Action["Reviews"]):
             )
         part.table(*_agreement(result, methods))
         part.table(result.models.columns, result.models.rows())
-        changed = result.scores if result.accept is None else result.scores.filter(result.scores["change"] != "")
-        part.table(changed.columns, changed.head(_ROWS).rows())
+        near = result.scores if result.accept is None else result.scores.filter(result.scores["change"] != "")
+        if near.height:
+            part.table(near.columns, near.head(_ROWS).rows())
         for name, frame in (
             ("scores", result.scores),
             ("reviewers", result.reviewers),
