@@ -31,8 +31,8 @@ def sample(
 def uneven(design: Design, seed: int = 1) -> Design:
     """The same with weights, loadings and prior weights of its own."""
     rng = np.random.default_rng(seed)
-    sizes = {"weight": len(design.paper), "loading": len(design.paper), "prior": design.reviewers}
-    return replace(design, **{name: rng.uniform(0.5, 2.0, size) for name, size in sizes.items()})
+    weight, loading = rng.uniform(0.5, 2.0, (2, len(design.paper)))
+    return replace(design, weight=weight, loading=loading, prior=rng.uniform(0.5, 2.0, design.reviewers))
 
 
 def dense(design: Design, scores: np.ndarray, variances: Variances) -> dict[str, Any]:
