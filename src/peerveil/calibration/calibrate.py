@@ -101,9 +101,9 @@ def _read(
 def _confidence(tables: Sequence[Reviews], name: str | None) -> Floats | None:
     """The stated confidence of every review: the criterion of this name, or the one called so."""
     wanted = "confidence" if name is None else name
-    found = [[known for known in table.criteria if known.lower() == wanted.lower()] for table in tables]
-    if all(found):
-        return np.concatenate([table.column(names[0]) for table, names in zip(tables, found, strict=True)])
+    matches = [[known for known in table.criteria if known.lower() == wanted.lower()] for table in tables]
+    if all(matches):
+        return np.concatenate([table.column(names[0]) for table, names in zip(tables, matches, strict=True)])
     if name is not None:
         have = ", ".join(tables[0].criteria) or "no criteria"
         raise BadInput("confidence", got=name, want=f"a column of numbers of the reviews and the history ({have})")

@@ -187,7 +187,7 @@ def _log_density(
 
 
 def _level_edges(scores: Floats, *, normal: bool = False) -> tuple[Floats, Floats] | None:
-    """Between which values each score's level lies: midpoints, or the normal scale's; None for too many levels."""
+    """Between which values each score's level extends: midpoints, or the normal scale's; None for too many levels."""
     levels, where, counts = np.unique(scores, return_inverse=True, return_counts=True)
     if not 2 < len(levels) <= _MOST_LEVELS:
         return None
