@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from benchmarks.calibration_gain import conference, run
 from scipy.optimize import minimize
+from scipy.special import stdtrit
 
 from peerveil.calibration import CalibratedScores, Threshold, calibrate, plan_decisions
 from peerveil.calibration.calibrated import CalibrationGain
@@ -93,7 +94,7 @@ def test_what_one_more_review_brings(strict: CalibratedScores) -> None:
     line = strict.scores["calibrated"][59:61].mean()
     for row in table.head(20).iter_rows(named=True):
         paper = strict.scores.row(by_predicate=pl.col("paper") == row["paper"], named=True)
-        deviation = (paper["upper"] - paper["lower"]) / 2 / 1.959964
+        deviation = (paper["upper"] - paper["lower"]) / 2 / stdtrit(strict.reviewers.height - 1, 0.975)
         rng, count = np.random.default_rng(3), 100_000
         quality = paper["calibrated"] + deviation * rng.standard_normal(count)
         review = quality + np.hypot(strict.noise, strict.strictness) * rng.standard_normal(count)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
-from scipy.special import gammaincc, ndtr, ndtri
+from scipy.special import gammaincc, ndtr, stdtrit
 
 from peerveil.calibration.calibrated import CalibratedScores, CalibrationGain
 from peerveil.calibration.fit import joined_reviews, known_reviewers
@@ -60,42 +60,51 @@ class _Conference:
         return np.asarray(np.bincount(self.paper, self.reviews.scores) / counts)
 
 
-def _read(
-    reviews: Any, history: Any, confidence: str | None, columns: Mapping[str, str] | None, argument: str = "reviews"
-) -> _Conference:
-    """Check and number everything, and choose a model."""
-    reviews = Reviews.of(reviews, argument, columns=columns)
-    reviews.require_reviewers("calibration")
+def check_scores(
+    reviews: Any,
+    *,
+    history: Any = None,
+    accept: int | Threshold | None = None,
+    confidence: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> tuple[Reviews, list[Reviews], Floats | None, int | None]:
+    """The tables, stated confidence and places; refuses what cannot be calibrated, before anything is computed."""
+    now = Reviews.of(reviews, "reviews", columns=columns)
+    now.require_reviewers("calibration")
     several = isinstance(history, Sequence) and not isinstance(history, str)
     tables = history if several else [] if history is None else [history]
     past = [Reviews.of(table, "history", columns=columns) for table in tables]
     if past:
-        known_reviewers(reviews, past)
-    paper, texts, scores, papers = joined_reviews([reviews, *past])
+        known_reviewers(now, past)
+    if now.scores.std() == 0:
+        raise BadInput("reviews", got=Verbatim("scores that are all equal"), want="scores that differ")
+    for column, got in (("paper", "one review of every paper"), ("reviewer", "one review by every reviewer")):
+        if all(table.frame[column].n_unique() == table.frame.height for table in (now, *past)):
+            want = "papers with several reviews, and reviewers with several papers: otherwise strictness cannot be seen"
+            raise BadInput("reviews", got=Verbatim(got), want=want)
+    stated = _confidence([now, *past], confidence)
+    return now, past, stated, None if accept is None else _places(accept, now.frame["paper"].n_unique())
+
+
+def _read(now: Reviews, past: list[Reviews], stated: Floats | None) -> _Conference:
+    """Number papers and reviewers of all years, this one's first, and choose a model."""
+    paper, texts, scores, papers = joined_reviews([now, *past])
     people = texts.unique(maintain_order=True)
     who = texts.replace_strict(people, np.arange(len(people)), return_dtype=pl.Int64).to_numpy()
-    now = len(reviews.scores)
-    if reviews.scores.std() == 0:
-        raise BadInput(argument, got=Verbatim("scores that are all equal"), want="scores that differ")
-    for label, numbers in (("paper", paper), ("reviewer", who)):
-        if np.bincount(numbers).max() < 2:
-            got = Verbatim(f"one review of every {label}" if label == "paper" else "one review by every reviewer")
-            want = "papers with several reviews, and reviewers with several papers: otherwise strictness cannot be seen"
-            raise BadInput(argument, got=got, want=want)
-    levels, start, same = np.unique(reviews.scores), now, True
+    count = len(now.scores)
+    levels, start, same = np.unique(now.scores), count, True
     for table in past:
         part = slice(start, start + len(table.scores))
         start = part.stop
         if not np.isin(table.scores, levels).all():  # another scale: its scores get this year's mean and spread
             same = False
             standard = (table.scores - table.scores.mean()) / max(float(table.scores.std()), 1e-12)
-            scores[part] = reviews.scores.mean() + reviews.scores.std() * standard
-    stated = _confidence([reviews, *past], confidence)
+            scores[part] = now.scores.mean() + now.scores.std() * standard
     design = Design(paper, who, papers, len(people))
     model, models = choose_model(design, scores, stated, ordinal=same)
-    names = reviews.numbered("paper")[1]
-    ours = reviews.frame["reviewer"].unique(maintain_order=True).to_list()
-    return _Conference(reviews, paper[:now], names, who, ours, model, models, _limits(design, now, len(names)))
+    names = now.numbered("paper")[1]
+    ours = now.frame["reviewer"].unique(maintain_order=True).to_list()
+    return _Conference(now, paper[:count], names, who, ours, model, models, _limits(design, count, len(names)))
 
 
 def _confidence(tables: Sequence[Reviews], name: str | None) -> Floats | None:
@@ -198,14 +207,16 @@ def calibrate(
     15
     """
     share = number(level, "level", 0.5, 0.999)
-    conference = _read(reviews, history, confidence, columns)
-    reviews, count = conference.reviews, len(conference.names)
-    places = None if accept is None else _places(accept, count)
+    now, past, stated, places = check_scores(
+        reviews, history=history, accept=accept, confidence=confidence, columns=columns
+    )
+    conference = _read(now, past, stated)
+    count = len(conference.names)
     draws = int(np.clip(4_000_000 // len(conference.model.scores), 100, 400))
     belief = posterior(conference.design, conference.model.scores, conference.model.variances, draws)
     model = conference.model
     value, deviation = belief.paper[:count], belief.deviation[:count]
-    reach = float(ndtri((1 + share) / 2)) * deviation
+    reach = _reach(conference.design, share) * deviation
     order = np.argsort(-value, kind="stable")
     rank = np.empty(count, dtype=int)
     rank[order] = np.arange(1, count + 1)
@@ -240,8 +251,13 @@ def calibrate(
         accept=places,
         level=share,
         notes=conference.notes,
-        _reviews=reviews,
+        _reviews=now,
     )
+
+
+def _reach(design: Design, level: float) -> float:
+    """Standard deviations to either side: Student's t, since variances are estimated from so many papers and reviewers."""
+    return float(stdtrit(min(design.papers, design.reviewers) - 1, (1 + level) / 2))
 
 
 def _reviewers(conference: _Conference, belief: Posterior, level: float) -> pl.DataFrame:
@@ -264,7 +280,7 @@ def _reviewers(conference: _Conference, belief: Posterior, level: float) -> pl.D
     disagrees[order[: passed[-1] + 1 if len(passed) else 0]] = True
     scale = np.ones(design.reviewers)
     scale[design.reviewer] = design.loading
-    bias, reach = belief.reviewer[:count], float(ndtri((1 + level) / 2)) * belief.reviewer_deviation[:count]
+    bias, reach = belief.reviewer[:count], _reach(design, level) * belief.reviewer_deviation[:count]
     columns = {
         "reviewer": conference.people,
         "reviews": np.bincount(who, minlength=count),
@@ -321,9 +337,10 @@ def expected_gain(
     that of the plain mean (ties at the line count in part). Variances are drawn as well, from their estimates' distribution,
     so that what is not known about strictness counts.
     """
-    conference = _read(reviews, None, confidence, columns)
+    now, _, stated, places = check_scores(reviews, accept=accept, confidence=confidence, columns=columns)
+    assert places is not None
+    conference = _read(now, [], stated)
     count, model = len(conference.names), conference.model
-    places = _places(accept, count)
     by_mean = _by_mean(conference.means, places)
     draws = int(np.clip(400_000 // len(model.scores), 20, 100))
     rng = np.random.default_rng(0)

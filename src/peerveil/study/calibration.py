@@ -278,13 +278,14 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: who reviewed what is not used."""
+        from peerveil.calibration.calibrate import check_scores
         from peerveil.calibration.plan import check_adversary
 
         if self.history or self.reviewers:
             self.conference(inputs)
             check_adversary(inputs.table, self.adversary)
         else:
-            inputs.table.require_reviewers("calibration")
+            check_scores(inputs.table, accept=self.places)
 
     def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
         """Try several demands."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import numpy as np
 
@@ -81,15 +81,22 @@ class CalibrateScores(Action["Reviews"]):
         )
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
-        """None: nothing is published. Reviews without reviewers are refused."""
-        inputs.table.require_reviewers("calibration")
+        """None: nothing is published. Refuses what cannot be calibrated."""
+        from peerveil.calibration.calibrate import check_scores
+
+        past = inputs.others["history"] or None
+        check_scores(inputs.table, history=past, accept=self.places, confidence=self.confidence)
+
+    @property
+    def places(self) -> Any:
+        """How many papers to accept: a number, a line, or None."""
+        return self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
 
     def run(self, inputs: Inputs[Reviews], context: Context) -> Outcome:
         """Calibrate, and compare with what chairs know by name."""
         context.progress(0.0, "calibrating")
-        accept = self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
         past = inputs.others["history"] or None
-        result = self.call(inputs.table, but=("accepted", "rankings"), accept=accept, history=past)
+        result = self.call(inputs.table, but=("accepted", "rankings"), accept=self.places, history=past)
         context.progress(0.6, "comparing methods")
         methods = result.compare(*inputs.others["rankings"])
         outcome = Outcome(
