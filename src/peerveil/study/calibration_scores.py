@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import numpy as np
-
 import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
@@ -138,6 +136,8 @@ class CalibrateScores(Action["Reviews"]):
 
 def _agreement(result: CalibratedScores, methods: pl.DataFrame) -> tuple[list[str], list[list[object]]]:
     """For every method its rank correlation with the calibrated scores, and how many accepted papers differ."""
+    import numpy as np
+
     places = result.accept
     columns, rows = ["method", "rank correlation with calibrated", *(["other papers accepted"] if places else [])], []
     best = methods["calibrated"].rank("ordinal", descending=True)
