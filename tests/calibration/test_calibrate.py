@@ -188,10 +188,10 @@ def test_least_squares_reaches_the_minimum() -> None:
     ]
     start = np.array([height for _, height in keys])
     best = minimize(loss, start, method="SLSQP", constraints=rises, options={"maxiter": 2000, "ftol": 1e-14})
-    found = least_squares(paper, who, score)
+    values = least_squares(paper, who, score)
 
     def given(t: np.ndarray) -> float:
-        return float(np.square(t[level] - found[paper]).sum())
+        return float(np.square(t[level] - values[paper]).sum())
 
     ours = minimize(given, start, method="SLSQP", constraints=rises, options={"maxiter": 2000, "ftol": 1e-14})
     assert ours.fun == pytest.approx(best.fun, abs=1e-4)
@@ -201,21 +201,21 @@ def test_least_squares_reaches_the_minimum() -> None:
 def test_calibration_with_confidence_solves_its_equations() -> None:
     paper, who = np.array([0, 0, 1, 1, 2, 2, 3, 3]), np.array([0, 1, 1, 2, 0, 2, 3, 4])  # papers 0-2, and 3 by itself
     score, weight = np.array([1.0, 4, 6, 5, 2, 7, 3, 5]), np.array([1.0, 2, 1, 3, 1, 1, 2, 1])
-    found = with_confidence(paper, who, score, weight)
+    values = with_confidence(paper, who, score, weight)
     matrix = np.zeros((10, 9))
     matrix[np.arange(8), paper], matrix[np.arange(8), 4 + who] = 1, 1
     root = np.sqrt(np.append(weight, [1e6, 1e6]))
     matrix[8, 4:7], matrix[9, 7:] = 1, 1  # biases add up to 0 in each part
     exact = np.linalg.lstsq(matrix * root[:, None], np.append(score, [0, 0]) * root)[0]
-    np.testing.assert_allclose(found, exact[:4], atol=1e-6)
+    np.testing.assert_allclose(values, exact[:4], atol=1e-6)
 
 
 def test_z_scores_forget_mean_and_spread() -> None:
     paper, who = np.array([0, 1, 2, 0, 1, 2, 0]), np.array([0, 0, 0, 1, 1, 1, 2])
     first, second = np.array([1.0, 2, 3]), np.array([10.0, 30, 50])
-    found = z_scores(paper, who, np.concatenate([first, second, [4.0]]))
-    np.testing.assert_allclose(found[1:], [0, np.sqrt(1.5)])
-    np.testing.assert_allclose(found[0], -2 * np.sqrt(1.5) / 3)  # the third reviewer gave one score
+    values = z_scores(paper, who, np.concatenate([first, second, [4.0]]))
+    np.testing.assert_allclose(values[1:], [0, np.sqrt(1.5)])
+    np.testing.assert_allclose(values[0], -2 * np.sqrt(1.5) / 3)  # the third reviewer gave one score
 
 
 def test_the_isotonic_mechanism_agrees_with_authors() -> None:

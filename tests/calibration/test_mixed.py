@@ -90,13 +90,13 @@ def test_draws_have_the_posteriors_mean_and_covariance() -> None:
 def test_variances_maximize_the_restricted_likelihood(weighted: bool) -> None:
     design, scores, _ = sample(papers=40, reviewers=25)
     design = uneven(design) if weighted else design
-    found = fit_variances(design, scores)
+    estimate = fit_variances(design, scores)
 
     def loss(logs: np.ndarray) -> float:
         return -float(dense(design, scores, Variances(*np.exp(logs).tolist()))["likelihood"])
 
     best = minimize(loss, np.log(TRUE.values), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-10})
-    np.testing.assert_allclose(np.log(found.values), best.x, atol=1e-3)
+    np.testing.assert_allclose(np.log(estimate.values), best.x, atol=1e-3)
 
 
 def test_a_variance_of_zero_is_found() -> None:
@@ -156,7 +156,7 @@ def test_richer_models_are_taken_where_data_ask_for_them() -> None:
     assert weights == sorted(weights)
     assert weights[3] > 4 * weights[0]
     assert "confidence" in table.filter(table["taken"])["model"].to_list()
-    # a confidence that says nothing is not believed
+    # a confidence unrelated to the noise is not used
     assert "confidence" not in taken(design, scores, rng.integers(1, 5, len(scores)).astype(float))
 
 

@@ -8,7 +8,8 @@
 - ``affine``: reviewers also stretch quality by a scale of their own, shrunk toward 1; after ``ordinal`` reviewers are
   monotone (a common monotone scale after an affine map of each reviewer's).
 
-A richer model is taken if reviews that were left out are likelier under it by more than two standard errors.
+A richer model is taken if reviews that were left out are likelier under it by more than two standard errors; ``ordinal``, which
+has no unknowns per person or review, if they are likelier at all.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def choose_model(
         new = _held_out(richer, scores)
         gain = new - likelihood
         error = float(gain.std() / np.sqrt(len(gain)))
-        taken = bool(gain.mean() > 2 * error)
+        taken = bool(gain.mean() > (0.0 if part == "ordinal" else 2 * error))
         rows.append((richer.name, float(new.mean()), float(gain.mean()), error, taken))
         if taken:
             refined, variances = _refined(richer, richer.design, richer.scores)
