@@ -26,9 +26,9 @@ from scipy.sparse import csr_array
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
 
-FACTORED: Final = 1_000
+FACTORED: Final = 400
 """Up to so many reviewers the equations are factored."""
-_SIGNS: Final = 12  # random signs per trace
+_SIGNS: Final = 24  # random signs per trace
 _LEAST: Final = 1e-6  # a variance, as a share of the scores'
 
 
