@@ -46,6 +46,7 @@ STEPS: dict[str, str] = {
     "timing.audit": 'data = "events"\nepsilons = [1]\npercentile = 25',
     "timing.plan": 'data = "events"\nper = "actor"',
     "timing.post": 'data = "events"\naccount = "main"\nepsilon = 1\ngap = "45m"',
+    "calibration.calibrate": 'data = "reviews"\naccept = 6\nhistory = ["past"]',
     "calibration.decide": 'data = "reviews"\nhistory = ["past"]\naccount = "main"\nadversary_error = 0.4\naccept = 6\n'
     "draws = 1\niterations = 600",
     "calibration.plan": 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
@@ -61,6 +62,7 @@ STEPS: dict[str, str] = {
 PRIVATELY = {
     "timing.plan",
     "timing.post",
+    "calibration.calibrate",
     "calibration.decide",
     "truth.infer",
     "truth.randomize",
@@ -76,6 +78,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "timing audit": ("DATA/events.csv", "--epsilon", "1", "--out", "OUT"),
     "timing plan": ("DATA/events.csv", "--per", "actor", "--out", "OUT"),
     "timing post": ("DATA/events.csv", "--gap", "45m", "--out", "OUT"),
+    "calibration calibrate": ("DATA/reviews.csv", "--accept", "6", "--out", "OUT"),
     "calibration plan": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--out", "OUT"),
     "calibration decide": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--adversary-error", "0.4",
                            "--out", "OUT"),

@@ -209,6 +209,7 @@ def findings() -> dict[str, Any]:
         "timing.TimingAudit": timing.audit_log(
             contract.log(), window=300, percentile=25, epsilons=[1], randomness=lane()
         ),
+        "calibration.CalibratedScores": calibration.calibrate(contract.reviews(), accept=5),
         "calibration.ChairSheet": meeting.decide(adversary_error=0.5, randomness=lane()).operator,
         "calibration.Frontier": panel().frontier(),
         "calibration.Tradeoff": plan_conference(meeting),

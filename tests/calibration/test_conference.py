@@ -16,9 +16,9 @@ from peerveil.calibration import (
     Uncertain,
     fit_miscalibration,
     read_miscalibration,
-    simulate_pairs,
 )
 from peerveil.calibration.fit import FitNotConverged, MiscalibrationFit
+from peerveil.calibration.simulate import simulate_pairs
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.data import Reviews

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from peerveil.calibration import Affine, Monotone, Pair, Panel, Uncertain, simulate_pairs
+from peerveil.calibration import Affine, Monotone, Pair, Panel, Uncertain
 from peerveil.calibration.pair import pair_frontiers
+from peerveil.calibration.simulate import simulate_pairs
 from peerveil.calibration.strategy import guess_errors
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness

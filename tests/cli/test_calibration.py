@@ -115,7 +115,6 @@ def test_simulations_meet_their_guarantee(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--accept", "1"), "--history: got nothing, need past conferences"),
         (("--accept", "1", "--reviewers", "{people}", "--history", "{people}"), "a history and reviewers"),
         (("--accept", "1", "--reviewers", "{people}"), "--noise: got nothing"),
         (("--reviewers", "{people}", "--noise", "0.4"), "--accept: got nothing"),
@@ -136,6 +135,34 @@ def test_wrong_use_is_named(verb: str, arguments: tuple[str, ...], words: str, f
     more = ("--adversary-error", 0.4) if verb == "decide" else ()
     with pytest.raises(BadInput, match=words):
         run(verb, files / "reviews.csv", *given, *more, "--out", files / "out")
+    assert not (files / "out").exists()
+
+
+def test_this_years_scores_are_calibrated_and_planned(tmp_path: Path) -> None:
+    write_years(tmp_path, 40, 30)
+    given = (tmp_path / "now.csv", "--accepted", 0.25)
+    data = json.loads(run("calibrate", *given, "--history", tmp_path / "past.csv", "--out", tmp_path / "out", "--json"))
+    assert data["may_be_published"] == []
+    names = {"scores.csv", "reviewers.csv", "more_reviews.csv", "methods.csv", "figure-1.svg"}
+    assert {Path(path).name for path in data["written"]} == names
+    assert all(stat.S_IMODE(Path(path).stat().st_mode) == 0o600 for path in data["written"])
+    scores = pl.read_csv(tmp_path / "out/private/scores.csv")
+    assert int(scores["accepted"].sum()) == 10
+    assert data["operator_only"]["results"]["accept"] == 10
+    plan = json.loads(run("plan", *given, "--out", tmp_path / "plan", "--json"))["operator_only"]["results"]
+    assert plan["lower"] <= plan["gain"] <= plan["upper"]
+    assert ("would not change this conference" in plan["recommendation"]) == (plan["gain"] < 0.01)
+    # deciding in private needs to know strictness beforehand, and says what works without
+    with pytest.raises(BadInput, match="This year's scores alone are enough for calibration calibrate"):
+        run("decide", *given, "--adversary-error", 0.4, "--out", tmp_path / "no")
+
+
+def test_what_cannot_be_calibrated_is_refused_before_anything_runs(files: Path) -> None:
+    for verb in ("calibrate", "plan"):
+        with pytest.raises(BadInput, match="one review of every paper"):
+            run(verb, files / "reviews.csv", "--accept", 1, "--out", files / "out")
+    with pytest.raises(BadInput, match="a number and a share"):
+        run("calibrate", files / "reviews.csv", "--accept", 1, "--accepted", 0.3, "--out", files / "out")
     assert not (files / "out").exists()
 
 

@@ -251,6 +251,13 @@ FAULTS: Final = (
         ("tests/timing/test_outputs.py::test_posting_debits_the_account_before_it_draws",),
     ),
     Fault(
+        "intervals-forget-what-is-unknown-about-reviewers",
+        "calibration/mixed.py",
+        "np.sqrt(1 / equations.diagonal + equations.spread(",
+        "np.sqrt(1 / equations.diagonal + 0 * equations.spread(",
+        ("tests/calibration/test_mixed.py::test_deviations_are_the_textbooks",),
+    ),
+    Fault(
         "the-worse-paper-is-favored",
         "calibration/pair.py",
         "int(first > second)",

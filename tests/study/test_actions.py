@@ -252,7 +252,9 @@ def test_defaults_are_those_of_the_function(kind: type[Action[Any]]) -> None:
         if parameter.required or own.default is inspect.Parameter.empty:
             continue
         ours, theirs = parameter.default, own.default
-        if parameter.many and theirs is not None:
+        if parameter.many and theirs is None:  # nothing, said in Python
+            ours = ours or None
+        elif parameter.many:
             ours, theirs = [str(item) for item in ours], [str(item) for item in theirs]
         assert ours == theirs or str(ours) == str(theirs), f"{kind.calls}({parameter.name})"
 

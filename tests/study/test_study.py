@@ -417,6 +417,7 @@ def test_actions_that_publish_nothing_are_these() -> None:
         "data.describe",
         "timing.audit",
         "timing.plan",
+        "calibration.calibrate",
         "calibration.plan",
         "truth.label",
         "truth.compare",

@@ -3,6 +3,8 @@
 Correcting for a strict reviewer can reveal that the strict reviewer was there. This module finds the decisions that err
 least for a given error of the adversary who guesses who reviewed what.
 
+- **Calibrate this year's scores**: :func:`calibrate`, whose :class:`CalibratedScores` are for the chair; whether that would help
+  at all, :func:`plan_decisions` says from the scores alone.
 - **Say how reviewers turn quality into scores**: :class:`Affine`, :class:`Monotone`, :class:`Uncertain`; read them with
   :func:`read_miscalibration`, or fit them to past conferences (:func:`fit_miscalibration`).
 - **See what protection costs** before anything is decided: :func:`plan_decisions`, a :class:`Frontier` for a handful of papers,
@@ -11,15 +13,16 @@ least for a given error of the adversary who guesses who reviewed what.
   :class:`ChairSheet` may not.
 - **Decide a few papers**: :class:`Pair` or :class:`Panel`, with a quota or a :class:`Threshold`, by a :class:`Strategy`.
 - **Differential privacy instead**: :func:`respond_assignment`.
-- **Attack it**: :class:`MapAdversary`; **try it**: :func:`simulate_pairs`, :func:`simulate_panels`,
-  :func:`simulate_conference`.
+- **Attack it**: :class:`MapAdversary`; **try it**: :func:`simulate_conference`.
 
-Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``problem``), one panel
-played over and over (``simulate.simulate_panel``), and what is raised where chains or solvers fail
-(``fit.FitNotConverged``, ``panel.LinearProgramFailed``).
+Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``problem``), pairs and panels
+played over and over (``simulate.simulate_pairs``, ``simulate_panels``, ``simulate_panel``), and what is raised where chains or
+solvers fail (``fit.FitNotConverged``, ``panel.LinearProgramFailed``).
 """
 
 from peerveil.calibration.adversary import MapAdversary
+from peerveil.calibration.calibrate import calibrate
+from peerveil.calibration.calibrated import CalibratedScores
 from peerveil.calibration.conference import Conference
 from peerveil.calibration.decision import ChairSheet, ConferenceDecision
 from peerveil.calibration.fit import fit_miscalibration
@@ -29,11 +32,12 @@ from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
 from peerveil.calibration.plan import Tradeoff, plan_decisions
-from peerveil.calibration.simulate import simulate_conference, simulate_pairs, simulate_panels
+from peerveil.calibration.simulate import simulate_conference
 from peerveil.calibration.strategy import Strategy, respond_assignment
 
 __all__ = [
     "Affine",
+    "CalibratedScores",
     "ChairSheet",
     "Conference",
     "ConferenceDecision",
@@ -46,11 +50,10 @@ __all__ = [
     "Threshold",
     "Tradeoff",
     "Uncertain",
+    "calibrate",
     "fit_miscalibration",
     "plan_decisions",
     "read_miscalibration",
     "respond_assignment",
     "simulate_conference",
-    "simulate_pairs",
-    "simulate_panels",
 ]

@@ -168,7 +168,7 @@ def fit_miscalibration(
     if not tables:
         raise BadInput("history", got=history, want="Reviews (or a frame, or a file name), or a list of them")
     count = whole(iterations, "iterations", 60)
-    paper, reviewers, score, papers = _joined(tables)
+    paper, reviewers, score, papers = joined_reviews(tables)
     names = reviewers.unique().sort()
     who = np.searchsorted(names.to_numpy(), reviewers.to_numpy())
     center, spread = float(score.mean()), float(score.std())
@@ -211,7 +211,7 @@ def fit_miscalibration(
     return MiscalibrationFit(float(noise.mean()), table, float(rhat), noise, scale, bias, population, rows)
 
 
-def _joined(tables: Sequence[Reviews]) -> tuple[Any, pl.Series, Floats, int]:
+def joined_reviews(tables: Sequence[Reviews]) -> tuple[Any, pl.Series, Floats, int]:
     """Papers (numbered through), reviewers (as texts) and scores of all conferences, and how many papers there are."""
     papers, offset = [], 0
     for table in tables:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from peerveil.calibration.calibrate import expected_gain
 from peerveil.calibration.conference import GROUP_SIZE, Conference
 from peerveil.calibration.frontier import ENOUGH, Frontier, draw_ceiling
 from peerveil.calibration.panel import Panel
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import numbers, whole
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Plan
@@ -25,6 +26,7 @@ from peerveil.report.figures import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.calibration.calibrated import CalibrationGain
     from peerveil.calibration.functions import Reviewer
     from peerveil.calibration.losses import Threshold
     from peerveil.core.arrays import Floats
@@ -108,8 +110,8 @@ class Tradeoff(Plan):
 def plan_decisions(
     reviews: Any,
     *,
-    functions: Mapping[Any, Reviewer],
-    noise: float,
+    functions: Mapping[Any, Reviewer] | None = None,
+    noise: float | None = None,
     accept: int | Threshold,
     adversary: str = "paper",
     group_size: int = GROUP_SIZE,
@@ -119,10 +121,11 @@ def plan_decisions(
     most_groups: int = 100,
     columns: Mapping[str, str] | None = None,
     progress: bool | None = None,
-) -> Frontier | Tradeoff:
-    """What protection would cost: exactly for a handful of papers, group by group for a conference.
+) -> Frontier | Tradeoff | CalibrationGain:
+    """Whether calibration would help, or, once reviewers' functions are known, what protection would cost.
 
-    Up to six reviews, each by another reviewer, are solved as one panel in which anybody may have written any review: the
+    Without ``functions`` this year's scores tell whether calibration would help: a :class:`CalibrationGain`. With them, up to
+    six reviews, each by another reviewer, are solved as one panel in which anybody may have written any review: the
     plan is a :class:`Frontier`. Otherwise papers are put into groups as :class:`Conference` does: a :class:`Tradeoff`.
 
     Parameters
@@ -149,6 +152,14 @@ def plan_decisions(
     Recommended: adversary_error=0.491. The conference error is then 0.4063 instead of 0.2272, for 90% of the
     protection that can be had (0.2548 to 0.5174).
     """
+    if functions is None or noise is None:
+        if functions is not None or noise is not None:
+            got = Verbatim("functions without noise" if noise is None else "noise without functions")
+            want = (
+                "both, to see what protection costs; neither, to see from these scores whether calibration would help"
+            )
+            raise BadInput("functions, noise", got=got, want=want)
+        return expected_gain(reviews, accept=accept, columns=columns)
     conference = Conference(
         reviews,
         functions=functions,

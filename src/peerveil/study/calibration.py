@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting, common
+from peerveil.study.calibration_scores import CalibrateScores
 from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
 from peerveil.study.toml import SuggestedStep
@@ -23,6 +24,8 @@ class _Decisions(Action["Reviews"]):
     """What planning and deciding have in common: how many papers to accept, and how reviewers score."""
 
     kinds = ("reviews",)
+    from_scores: ClassVar[bool] = False
+    """Whether it also works from this year's scores alone."""
 
     accept: Annotated[
         int | None, Range(ge=0, le=1_000_000), common("How many papers to accept.", "Papers to accept")
@@ -91,8 +94,12 @@ class _Decisions(Action["Reviews"]):
         want = "a number of papers, or instead accepted: a share of all papers"
         require((self.accept is None) != (self.accepted is None), "accept", got=got, want=want)
         got = Verbatim("a history and reviewers") if self.history else _NOTHING
-        want = "past conferences, or instead reviewers: a table of strictness"
-        require(bool(self.history) != (self.reviewers is not None), "history", got=got, want=want)
+        want = (
+            "past conferences, or instead reviewers: a table of strictness. This year's scores alone are enough for calibration "
+            "calibrate (for the operator), and calibration plan says whether that would help"
+        )
+        known = bool(self.history) + (self.reviewers is not None)
+        require(known == 1 or (known == 0 and self.from_scores), "history", got=got, want=want)
         want = "the standard deviation of scores; it is fitted only with a history"
         require(self.reviewers is None or self.noise is not None, "noise", got=_NOTHING, want=want)
 
@@ -122,9 +129,13 @@ class _Decisions(Action["Reviews"]):
             functions = peerveil.calibration.read_miscalibration(self.reviewers, reviewers=people)
         else:
             functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
-        accept = self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
         settings = {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
-        return {"functions": functions, "noise": noise, "accept": accept, **settings}
+        return {"functions": functions, "noise": noise, "accept": self.places, **settings}
+
+    @property
+    def places(self) -> Any:
+        """How many papers to accept: a number, or a line."""
+        return self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
 
     def conference(self, inputs: Inputs[Reviews]) -> peerveil.calibration.Conference:
         """The conference; building it refuses what could not be decided."""
@@ -227,22 +238,25 @@ class DecideConference(_Decisions):
 
 
 class PlanDecisions(_Decisions, PlanAction["Reviews"]):
-    """What protection costs."""
+    """Whether calibration would help, and what protection costs."""
 
     name, title = "calibration.plan", "Plan decisions"
-    about = "Show how many wrong decisions it costs to protect who reviewed what."
+    about = "Show whether calibration would help here and, with known strictness, what it costs to protect who reviewed what."
     details = (
-        "Nothing is decided or spent. Up to six reviews, each by another reviewer, are solved exactly, as one panel; otherwise "
-        "papers are put into groups, as `peerveil calibration decide` does."
+        "Nothing is decided or spent. From this year's scores alone it shows the expected gain of calibration. With a history or "
+        "a table of strictness it shows what protection costs: up to six reviews, each by another reviewer, are solved exactly, "
+        "as one panel; otherwise papers are put into groups, as `peerveil calibration decide` does."
     )
-    operator = "what protection costs: it is computed from scores and reviewers' strictness, which you hold"
+    operator = "what calibration gains or protection costs: it is computed from scores and reviewers, which you hold"
     calls = "peerveil.calibration:plan_decisions"
+    from_scores = True
     examples = (
+        "reviews.csv --accepted 0.25",
         "reviews.csv --history past.csv --accept 40",
         "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --demand 0 --demand 0.5 --demand 1",
     )
-    question = "What does it cost to protect who reviewed what?"
-    caption = "How often the adversary is wrong, against the share of wrong decisions."
+    question = "Would calibration help, and what does it cost to protect who reviewed what?"
+    caption = "The expected gain of calibration, or what protection costs."
     costs_nothing = "Nothing is decided or spent."
 
     adversary: Annotated[
@@ -264,13 +278,20 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: who reviewed what is not used."""
+        from peerveil.calibration.calibrate import check_scores
         from peerveil.calibration.plan import check_adversary
 
-        self.conference(inputs)
-        check_adversary(inputs.table, self.adversary)
+        if self.history or self.reviewers:
+            self.conference(inputs)
+            check_adversary(inputs.table, self.adversary)
+        else:
+            check_scores(inputs.table, accept=self.places)
 
     def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
         """Try several demands."""
+        if not (self.history or self.reviewers):
+            context.progress(0.0, "calibrating")
+            return peerveil.calibration.plan_decisions(inputs.table, accept=self.places)
         context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
@@ -337,4 +358,4 @@ class SimulateDecisions(Action[None]):
         return outcome
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DecideConference, PlanDecisions, SimulateDecisions)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (CalibrateScores, DecideConference, PlanDecisions, SimulateDecisions)

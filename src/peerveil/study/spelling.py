@@ -289,6 +289,9 @@ OtherReviews = Annotated[
     _line("", 4000),
     Refers("reviews", "reviews of another conference: a file (in a study a name under [data])", is_optional=True),
 ]
+OtherRankings = Annotated[
+    str, _line("", 4000), Refers("rankings", "rankings: a file (in a study a name under [data])", is_optional=True)
+]
 
 
 def _columns(value: Any) -> dict[str, str]:

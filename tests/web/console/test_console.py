@@ -169,6 +169,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "release.ask": {"epsilon": "1/3", "stricter_than": "1", "compare": past},
         "release.plan": {"epsilons": "1, 10", "trials": "2"},
         "timing.post": {"gap": "45m"},
+        "calibration.calibrate": {"accepted": "0.25"},
         "calibration.decide": {**decided, "accept": "20", "accepted": "0.25", "adversary_error": "0.3"},
         "calibration.plan": {**decided, "accepted": "0.25"},
         "rankings.consensus": {"epsilon": "1"},
