@@ -16,7 +16,7 @@ least for a given error of the adversary who guesses who reviewed what.
 
 Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``problem``), one panel
 played over and over (``simulate.simulate_panel``), and what is raised where chains or solvers fail
-(``fit.FitNotConverged``, ``panel.LinearProgramFailed``).
+(``fit.FitNotConverged``, ``program.LinearProgramFailed``).
 """
 
 from peerveil.calibration.adversary import MapAdversary
