@@ -18,12 +18,11 @@ from peerveil.calibration import (
     Threshold,
     Uncertain,
     respond_assignment,
-    simulate_panels,
 )
 from peerveil.calibration.pair import PairStrategy
-from peerveil.calibration.program import LinearProgramFailed
 from peerveil.calibration.problem import all_assignments
-from peerveil.calibration.simulate import simulate_panel
+from peerveil.calibration.program import LinearProgramFailed
+from peerveil.calibration.simulate import simulate_panel, simulate_panels
 from peerveil.calibration.strategy import guess_errors
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness

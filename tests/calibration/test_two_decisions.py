@@ -41,11 +41,13 @@ def test_an_account_allows_one_decision(conference: Conference, tmp_path: Path) 
     secure = Randomness.secure()
     with Ledger.open(tmp_path / "l.db") as ledger:
         account = ledger.account("conference", epsilon=1)
-        first = conference.decide(adversary_error=0.3, randomness=secure, account=account)
+        first = conference.decide(adversary_error=0.3, capped=True, randomness=secure, account=account)
         for asked in (0.3, 0.1):  # other settings are no way around
             with pytest.raises(DataBound, match="entry 1.*Publish that decision"):
-                conference.decide(adversary_error=asked, randomness=secure, account=account)
+                conference.decide(adversary_error=asked, capped=True, randomness=secure, account=account)
         (entry,) = account.entries()
         assert entry.guarantee == first.public.guarantee
         with pytest.raises(DataBound, match="belong to account 'conference'"):
-            conference.decide(adversary_error=0.3, randomness=secure, account=ledger.account("other", epsilon=1))
+            conference.decide(
+                adversary_error=0.3, capped=True, randomness=secure, account=ledger.account("other", epsilon=1)
+            )

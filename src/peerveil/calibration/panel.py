@@ -178,7 +178,9 @@ class Panel(DecisionProblem):
         errors = greedy.adversary_errors[:, None]
         if per_decision:
             errors = after_decisions(self.program.assignments, self.posterior, greedy.table, self.adversary)
-        return greedy if (errors >= targets[:, None]).all() else self.program.solve(targets, per_decision)
+        if (errors >= targets[:, None]).all():
+            return greedy
+        return (Program(self, per_decision=True) if per_decision else self.program).solve(targets)
 
 
 # ---- groups of a conference ------------------------------------------------------------------------------------------

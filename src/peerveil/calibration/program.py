@@ -57,6 +57,9 @@ _LARGEST_MISS = 1e-8
 _RARE = 1e-7  # decisions this unlikely are not taken: the solver's tolerance is too coarse to bound a guess after them
 _LARGEST_MISS_AFTER = 1e-4  # after a decision: the solver's tolerance over the probability of the decision
 _NEGLIGIBLE = 1e-13  # assignments this unlikely follow the others' average decision: they leak nothing
+_NEGLIGIBLE_AFTER = (
+    1e-8  # the same after a decision: HiGHS drops coefficients below 1e-9, which a ratio of them notices
+)
 
 
 class LinearProgramFailed(PeerveilError):
@@ -76,10 +79,11 @@ class Solution:
 class Program:
     """The linear program of one panel; the matrices are built once for all right-hand sides."""
 
-    def __init__(self, problem: DecisionProblem) -> None:
+    def __init__(self, problem: DecisionProblem, per_decision: bool = False) -> None:
+        self.per_decision = per_decision
         self.assignments = np.array(problem.assignments, dtype=np.int64)
         self.posterior, self.errors, self.adversary = problem.posterior, problem.errors, problem.adversary
-        self.live = np.flatnonzero(self.posterior > _NEGLIGIBLE)
+        self.live = np.flatnonzero(self.posterior > (_NEGLIGIBLE_AFTER if per_decision else _NEGLIGIBLE))
         self._free = self.errors[self.live].size  # how many of the variables are probabilities of decisions
 
     @cached_property
@@ -109,18 +113,19 @@ class Program:
         """Always the best decision under the true assignment."""
         return self._achieved(np.eye(self.errors.shape[1])[best_decisions(self.posterior, self.errors)], 0.0)
 
-    def solve(self, targets: Floats, per_decision: bool = False) -> Solution:
+    def solve(self, targets: Floats) -> Solution:
         """The least conference error when the adversary errs at least ``targets`` (one per review)."""
         cost, upper, equal = self._matrices
         bounded = upper.shape[0] - len(targets)
-        if per_decision:
+        if self.per_decision:
             kinds = self.errors.shape[1]
+            room = 1e-9 + 2 * (1.0 - float(self.posterior[self.live].sum()))  # feasible also at what the scores leave
             taken = sparse.kron(self.posterior[None, self.live], sparse.eye_array(kinds))
-            caps = sparse.kron((targets - 1e-9 - 1.0)[:, None], taken)  # feasible also at what the scores leave
+            caps = sparse.kron((targets - room - 1.0)[:, None], taken)
             each = sparse.eye_array(len(targets) * kinds)
             upper = sparse.vstack([upper[:bounded], sparse.hstack([caps, each])], format="csc")
         right = np.zeros(upper.shape[0])
-        if not per_decision:
+        if not self.per_decision:
             right[bounded:] = 1.0 - targets
         chosen, bound = self._first_columns(cost.size), 0.0
         while True:
@@ -139,7 +144,7 @@ class Program:
             chosen = np.union1d(chosen, np.flatnonzero(reduced < 0))
         x = np.zeros(cost.size)
         x[chosen] = answer.x
-        if per_decision:
+        if self.per_decision:
             return self._cleaned_after(x, targets)
         return self._cleaned(x, targets, float(-first[bounded:].sum()))
 
