@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import combinations, permutations
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import linprog
 from scipy.stats import norm
 
-from peerveil.calibration import Affine, Conference, Panel, Threshold
+from peerveil.calibration import Affine, Conference, Panel, Strategy, Threshold
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.data import Reviews
@@ -60,10 +61,10 @@ def oracle(scores: list[float], people: list[Affine], places: int, demand: float
     return float(answer.fun)
 
 
-def after(strategy: object, decision: int) -> float:
+def after(strategy: Strategy, decision: int | np.integer[Any]) -> float:
     """How likely the likeliest writer of any review is after a decision, straight from Bayes' rule."""
-    joint = strategy.posterior * strategy.table[:, decision]  # type: ignore[attr-defined]
-    writers = np.array(strategy.assignments).T  # type: ignore[attr-defined]
+    joint = strategy.posterior * strategy.table[:, decision]
+    writers = np.array(strategy.assignments).T
     return max(float(np.bincount(column, weights=joint).max() / joint.sum()) for column in writers)
 
 
@@ -126,6 +127,8 @@ def test_a_conference_guards_every_decision_unless_told_otherwise() -> None:
             assert after(strategy, int(decision)) <= 1 - min(0.3, float(group.panel.ceilings.min())) + 1e-6
     average = meeting.decide(adversary_error=0.3, capped=True, per_decision=False, randomness=lane).public
     assert "on average over decisions" in str(average.guarantee)
+    assert average.conference_error is not None
+    assert made.conference_error is not None
     assert average.conference_error <= made.conference_error + 1e-9
     assert sheet.conference_error == made.conference_error
 

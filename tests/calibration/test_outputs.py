@@ -111,3 +111,13 @@ def test_a_fit_is_saved_without_its_draws(tmp_path: Path) -> None:
     assert set(data) == {"noise", "rhat", "table"}
     assert fit.frame().height == 12
     assert fit.functions(["x"], draws=1) == {"x": fit.function("x")}
+
+
+def test_public_json_has_numbers_and_no_units_of_time() -> None:
+    """It said "gap_unit": "seconds" and "error": "22331715317/1000000000000"."""
+    conference = Conference(REVIEWS, functions=PEOPLE, noise=0.3, accept=2)
+    data = conference.decide(adversary_error=0.1, capped=True, randomness=Randomness.simulation(1)).public.to_dict()
+    assert "gap_unit" not in data["guarantee"]
+    assert "gap" not in data["guarantee"]
+    assert isinstance(data["guarantee"]["error"], float)
+    assert 0 <= data["conference_error"] <= data["plain_error"] <= 1

@@ -118,4 +118,5 @@ def test_the_groups_of_a_conference_with_a_quota_are_optimal() -> None:
         demand = (asked[papers] - 1e-9).tolist()  # at the ceiling the oracle's solver needs some room
         oracle = least_error(score[papers].tolist(), [people[j] for j in papers], rule.places, demand, rule.quality)
         least += oracle * len(papers) / 24
+    assert made.conference_error is not None
     assert abs(made.conference_error - least) < 1e-6

@@ -298,8 +298,10 @@ class Conference:
                 want = f"what was first decided with, {first}: a second decision of the same reviews reveals more"
                 raise BadInput("adversary_error, epsilon, per_decision, capped", got=settings, want=want)
             return outputs
+        if demand is not None and not capped:
+            self.require_possible(demand)
         if epsilon is None:
-            outputs = self._by_groups(demand, per_decision, capped, randomness, account, progress)
+            outputs = self._by_groups(demand, per_decision, randomness, account, progress)
         else:
             outputs = decide_by_lottery(self.lottery(epsilon), list(self._papers), self.reviews, randomness, account)
         if randomness.is_secure:
@@ -310,7 +312,6 @@ class Conference:
         self,
         demand: float | None,
         per_decision: bool,
-        capped: bool,
         randomness: Randomness,
         account: Account | None,
         progress: bool | None,
@@ -331,8 +332,6 @@ class Conference:
                 advance(1)
         names = ("group", "paper", "reviewer", "settled", "adversary_error", "from_scores")
         sheet = pl.DataFrame(rows, schema=names, orient="row")
-        if demand is not None and not capped:
-            self._require_possible(demand, sheet)
         guarantee = randomness.stamp(self._guarantee(sheet, demand is None or per_decision))
         if account is not None:
             account.spend(guarantee, purpose="decisions of a conference", data=self.reviews, randomness=randomness)
@@ -362,21 +361,18 @@ class Conference:
         places = round(float(chance.sum())) if isinstance(self.accept, Threshold) else self.accept
         return float(np.where(best_papers(means, places) > 0, 1 - chance, chance).mean())
 
-    def _require_possible(self, demand: float, sheet: pl.DataFrame) -> None:
-        """Refuse what the scores of some review make impossible."""
-        left = sheet["from_scores"].to_numpy()[self._covered(sheet)]
-        if left.size and float(left.min()) < demand - 1e-9:
-            possible = int((left >= demand - 1e-9).sum())
+    def require_possible(self, adversary_error: float) -> None:
+        """Refuse what the scores of some review make impossible, with the best that is possible."""
+        hidden = [group.panel for group in self.groups() if len(group.papers) > 1 or self.exchange == "reviews"]
+        left = np.concatenate([panel.ceilings for panel in hidden]) if hidden else np.zeros(0)
+        if left.size and float(left.min()) < adversary_error - 1e-9:
+            possible = int((left >= adversary_error - 1e-9).sum())
             want = (
                 f"at most {math.floor(1e4 * float(left.min())) / 1e4:g}, what the scores leave of the review that is easiest to "
                 f"guess ({possible} of {left.size} reviews could be protected as demanded), or capped: each as far as its scores "
                 "allow"
             )
-            raise BadInput("adversary_error", got=demand, want=want)
-
-    def _covered(self, sheet: pl.DataFrame) -> list[bool]:
-        """Whether each review of a sheet is in a group that can hide anybody."""
-        return [len(self._plan[index]) > 1 or self.exchange == "reviews" for index in sheet["group"].to_list()]
+            raise BadInput("adversary_error", got=adversary_error, want=want)
 
     def lottery(self, epsilon: Number) -> QuotaLottery:
         """The differentially private lottery of this conference; it holds who wrote what, so it stays with the chair."""
@@ -387,7 +383,8 @@ class Conference:
 
     def _guarantee(self, sheet: pl.DataFrame, per_decision: bool) -> Guarantee:
         """The error of the review that is guessed best, in groups that can hide anybody."""
-        errors = sheet["adversary_error"].to_numpy()[self._covered(sheet)]
+        covered = [len(self._plan[index]) > 1 or self.exchange == "reviews" for index in sheet["group"].to_list()]
+        errors = sheet["adversary_error"].to_numpy()[covered]
         weakest = min(float(errors.min()), 1 - 1e-9) if errors.size else 0.0
         when = over_decisions(per_decision)
         if self.linked:

@@ -69,34 +69,6 @@ class _Decisions(Action["Reviews"]):
         Range(ge=60, le=1_000_000),
         Setting("With a history: iterations of each of four chains.", "Iterations of the fit"),
     ] = 1500
-    group_size: Annotated[
-        int,
-        Range(ge=2, le=6),
-        common(
-            "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
-            "longer."
-        ),
-    ] = 5
-    exactly: Annotated[
-        bool,
-        Setting(
-            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.", "Exact number"
-        ),
-    ] = True
-    exchange: Annotated[
-        Literal["committees", "reviews", "single"],
-        Setting(
-            "What could have been exchanged in a group: whole committees, also reviews within a committee, or each k-th review "
-            "by itself (small groups)."
-        ),
-    ] = "committees"
-    per_decision: Annotated[
-        bool,
-        Setting(
-            "The adversary error holds after every decision that can be taken, not only on average over decisions.",
-            "After every decision",
-        ),
-    ] = True
 
     def __post_init__(self) -> None:
         got = _NOTHING if self.accept is None else Verbatim("a number and a share")
@@ -135,15 +107,51 @@ class _Decisions(Action["Reviews"]):
         else:
             functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
         accept = self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
-        settings = {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
-        return {"functions": functions, "noise": noise, "accept": accept, **settings}
+        return {"functions": functions, "noise": noise, "accept": accept}
+
+
+class _Grouped(_Decisions):
+    """The same for decisions by groups of papers."""
+
+    group_size: Annotated[
+        int,
+        Range(ge=2, le=6),
+        common(
+            "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
+            "longer."
+        ),
+    ] = 5
+    exactly: Annotated[
+        bool,
+        Setting(
+            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.", "Exact number"
+        ),
+    ] = True
+    exchange: Annotated[
+        Literal["committees", "reviews", "single"],
+        Setting(
+            "What could have been exchanged in a group: whole committees, also reviews within a committee, or each k-th review "
+            "by itself (small groups)."
+        ),
+    ] = "committees"
+    per_decision: Annotated[
+        bool,
+        Setting(
+            "The adversary error holds after every decision that can be taken, not only on average over decisions.",
+            "After every decision",
+        ),
+    ] = True
+
+    def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
+        """The same with the settings of groups."""
+        return super().model(inputs) | {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
 
     def conference(self, inputs: Inputs[Reviews]) -> peerveil.calibration.Conference:
         """The conference; building it refuses what could not be decided."""
         return peerveil.calibration.Conference(inputs.table, **self.model(inputs))
 
 
-class DecideConference(_Decisions):
+class DecideConference(_Grouped):
     """Decide a conference once."""
 
     name, title = "calibration.decide", "Decide a conference"
@@ -211,6 +219,8 @@ class DecideConference(_Decisions):
     def guarantee(self, inputs: Inputs[Reviews]) -> Guarantee | None:
         """The epsilon; without one there is nothing to debit, and the guarantee is recorded once it is known."""
         conference = self.conference(inputs)
+        if self.adversary_error is not None and not self.capped:
+            conference.require_possible(self.adversary_error)
         return None if self.epsilon is None else conference.lottery(self.epsilon).guarantee
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
@@ -274,7 +284,7 @@ class DecideConference(_Decisions):
         return outcome
 
 
-class PlanDecisions(_Decisions, PlanAction["Reviews"]):
+class PlanDecisions(_Grouped, PlanAction["Reviews"]):
     """What protection costs."""
 
     name, title = "calibration.plan", "Plan decisions"
@@ -368,12 +378,12 @@ class LeakOfDecisions(_Decisions, PlanAction["Reviews"]):
 
     def guarantee(self, inputs: Inputs[Reviews]) -> None:
         """None: nothing is decided."""
-        self.conference(inputs)
+        self.model(inputs)
 
     def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
         """Simulate."""
         context.progress(0.0, "fitting reviewers' strictness" if self.history else "simulating")
-        model = {name: value for name, value in self.model(inputs).items() if name in ("functions", "noise", "accept")}
+        model = self.model(inputs)
         context.progress(0.3, "simulating conferences")
         own = {name: getattr(self, name) for name in ("group_sizes", "epsilons", "demands", "conferences", "seed")}
         return peerveil.calibration.plan_leak(inputs.table, **own, **model, progress=False)
