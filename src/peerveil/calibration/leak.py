@@ -78,6 +78,11 @@ class LeakOption:
     certain: float
     certain_near_line: float
 
+    @property
+    def guesses(self) -> tuple[float, float, float, float]:
+        """The four shares of guesses."""
+        return self.leak, self.near_line, self.certain, self.certain_near_line
+
 
 @dataclass(frozen=True, slots=True)
 class Leak(Plan):

@@ -388,5 +388,18 @@ class LeakOfDecisions(_Decisions, PlanAction["Reviews"]):
         own = {name: getattr(self, name) for name in ("group_sizes", "epsilons", "demands", "conferences", "seed")}
         return peerveil.calibration.plan_leak(inputs.table, **own, **model, progress=False)
 
+    def report(self, plan: Any, **options: Any) -> Outcome:
+        """Gains in points of the best papers, guesses in percent."""
+        columns = ["option", "gain (points)", "right guesses", "near the line", "certain", "certain near the line"]
+        rows = [
+            (
+                one.name,
+                f"{100 * one.gain:+.1f} ± {100 * one.gain_error:.1f}",
+                *(f"{share:.1%}" for share in one.guesses),
+            )
+            for one in plan.options
+        ]
+        return super().report(plan, cells=(columns, rows), **options)
+
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DecideConference, PlanDecisions, LeakOfDecisions, SimulateDecisions)
