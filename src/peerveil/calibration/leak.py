@@ -199,10 +199,14 @@ class _Simulated:
             self.conferences[size] = groups, exchanges, exchanges.log_odds(model, self.scores, model.writer)
         return self.conferences[size]
 
-    def add(self, names: tuple[str, str, str], chances: Floats, seen: Floats, odds: Floats, papers: Ints) -> None:
+    def add(
+        self, names: tuple[str, str, str], chances: Floats, after_decisions: Floats, odds: Floats, papers: Ints
+    ) -> None:
         """Measure an option that accepts papers with these chances, from the odds after decisions and from scores alone."""
         near = self.near[papers].any(axis=1)
-        self.measured.add(names, float(chances @ self.best) - self.plain, _guesses(seen, near), _guesses(odds, near))
+        self.measured.add(
+            names, float(chances @ self.best) - self.plain, _guesses(after_decisions, near), _guesses(odds, near)
+        )
 
     def open(self, size: int) -> None:
         """The plain mean, which adds nothing to the scores, and open calibration."""
@@ -210,12 +214,12 @@ class _Simulated:
         accepted = best_papers(self.mean, self.places)
         self.alone = _guesses(odds, self.near[exchanges.papers].any(axis=1))
         self.measured.add(("plain mean", "plain", ""), 0.0, self.alone, self.alone)
-        seen = odds.copy()
+        after_decisions = odds.copy()
         for index in range(len(odds)):
             after = self.model.beliefs(self.scores, exchanges.writers(self.model.writer, index))[0]
             if (best_papers(after, self.places) != accepted).any():
-                seen[index] = math.inf  # the other writers would have decided otherwise
-        self.add(("open calibration", "open", ""), accepted, seen, odds, exchanges.papers)
+                after_decisions[index] = math.inf  # the other writers would have decided otherwise
+        self.add(("open calibration", "open", ""), accepted, after_decisions, odds, exchanges.papers)
 
     def groups(self, size: int) -> None:
         """Decisions from the scores and the announced groups alone."""
@@ -229,7 +233,7 @@ class _Simulated:
     def panels(self, size: int, demand: float, each: bool) -> None:
         """The paper's panels, group by group."""
         groups, exchanges, odds = self.grouped(size)
-        chances, seen = np.zeros(self.model.papers), odds.copy()
+        chances, after_decisions = np.zeros(self.model.papers), odds.copy()
         rank = np.concatenate([np.arange(n) for n in np.bincount(self.model.paper)])  # of a review in its paper, sorted
         place = np.empty(len(rank), dtype=np.int64)
         place[np.argsort(self.model.paper, kind="stable")] = rank
@@ -253,10 +257,14 @@ class _Simulated:
                 other = list(group.panel.assignments[group.true])
                 other[spots[0]], other[spots[1]] = other[spots[1]], other[spots[0]]
                 with np.errstate(divide="ignore"):
-                    seen[index] += np.log(row[drawn]) - np.log(strategy.table[strategy.index(other), drawn])
+                    after_decisions[index] += np.log(row[drawn]) - np.log(strategy.table[strategy.index(other), drawn])
         kind, words = ("panel each", "every decision") if each else ("panel", "on average")
         self.add(
-            (f"panels, adversary error {demand:g}, {words}", kind, f"{demand:g}"), chances, seen, odds, exchanges.papers
+            (f"panels, adversary error {demand:g}, {words}", kind, f"{demand:g}"),
+            chances,
+            after_decisions,
+            odds,
+            exchanges.papers,
         )
 
     def lottery(self, size: int, epsilon: Number) -> None:
@@ -269,8 +277,8 @@ class _Simulated:
         mine = lottery.log_probability(accepted)
         others = [lottery.log_probability(accepted, exchanges.writers(self.model.writer, i)) for i in chosen.tolist()]
         names = f"differential privacy, epsilon {epsilon}", "lottery", f"{epsilon}"
-        seen = odds[chosen] + mine - np.array(others)
-        self.add(names, lottery.chances(), seen, odds[chosen], exchanges.papers[chosen])
+        after_decisions = odds[chosen] + mine - np.array(others)
+        self.add(names, lottery.chances(), after_decisions, odds[chosen], exchanges.papers[chosen])
 
     def balance(self, size: int, strength: float) -> None:
         """Committees balanced before review, then the plain mean."""
@@ -357,23 +365,23 @@ def plan_leak(
     if total < 4:
         raise BadInput("reviews", got=Verbatim(f"{total} papers"), want="at least 4 papers")
     share = float(ndtr(-accept.quality)) if isinstance(accept, Threshold) else whole(accept, "accept", 0, total) / total
-    kept = np.isin(model.paper, np.linspace(0, total - 1, papers).astype(int))
-    model = replace(model, paper=np.unique(model.paper[kept], return_inverse=True)[1], writer=model.writer[kept])
+    sampled = np.isin(model.paper, np.linspace(0, total - 1, papers).astype(int))
+    model = replace(model, paper=np.unique(model.paper[sampled], return_inverse=True)[1], writer=model.writer[sampled])
     measured, places, alone = _Measured(), round(share * papers), []
     seeds = np.random.SeedSequence(whole(seed, "seed", 0)).spawn(conferences)
     with progress_bar("simulating conferences", conferences, show=progress) as advance:
         for child in seeds:
-            one = _Simulated(model, places, measured, np.random.default_rng(child))
-            one.open(sizes[0])
-            alone.append(one.alone)
+            conference = _Simulated(model, places, measured, np.random.default_rng(child))
+            conference.open(sizes[0])
+            alone.append(conference.alone)
             for size in sizes:
-                one.groups(size)
+                conference.groups(size)
             for demand in levels:
                 for each in (False, True):
-                    one.panels(sizes[0], demand, each)
+                    conference.panels(sizes[0], demand, each)
             for epsilon in settings:
-                one.lottery(sizes[0], epsilon)
+                conference.lottery(sizes[0], epsilon)
             for strength in powers:
-                one.balance(sizes[0], strength)
+                conference.balance(sizes[0], strength)
             advance(1)
     return Leak(measured.options(np.mean(alone, axis=0)), papers, conferences)

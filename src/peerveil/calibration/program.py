@@ -119,9 +119,9 @@ class Program:
         bounded = upper.shape[0] - len(targets)
         if self.per_decision:
             kinds = self.errors.shape[1]
-            room = 1e-9 + 2 * (1.0 - float(self.posterior[self.live].sum()))  # feasible also at what the scores leave
+            slack = 1e-9 + 2 * (1.0 - float(self.posterior[self.live].sum()))  # feasible also at what the scores leave
             taken = sparse.kron(self.posterior[None, self.live], sparse.eye_array(kinds))
-            caps = sparse.kron((targets - room - 1.0)[:, None], taken)
+            caps = sparse.kron((targets - slack - 1.0)[:, None], taken)
             each = sparse.eye_array(len(targets) * kinds)
             upper = sparse.vstack([upper[:bounded], sparse.hstack([caps, each])], format="csc")
         right = np.zeros(upper.shape[0])
