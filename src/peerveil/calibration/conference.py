@@ -268,8 +268,8 @@ class Conference:
         epsilon
             Instead: differential privacy for an exchange of two reviews. Needs a number of papers to accept, exactly.
         per_decision
-            With an adversary error: after every decision that can be taken, or only on average over decisions. (On average gains 3% more on
-            synthetic conferences, but 82 of 131 random panels then name somebody for certain now and then.)
+            With an adversary error: after every decision that can be taken, or only on average over decisions. (The average
+            gains 3% more on synthetic conferences, but 82 of 131 random panels then name somebody for certain now and then.)
         capped
             With an adversary error: where the scores of a review leave less, protect it as far as they allow, instead of
             refusing.
