@@ -130,7 +130,7 @@ def conference(accept: int | Threshold, papers: int = 10_000) -> Row:
     secure = Randomness.secure()
     took = _seconds(
         lambda: Conference(reviews, functions=people, noise=0.3, accept=accept, group_size=5).decide(
-            adversary_error=0.6, randomness=secure, progress=False
+            adversary_error=0.6, capped=True, randomness=secure, progress=False
         )
     )
     rule = "a line" if isinstance(accept, Threshold) else f"exactly {accept:,}"

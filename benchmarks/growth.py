@@ -58,7 +58,7 @@ def calibration(size: int) -> Callable[[], object]:
     score = np.array([people[j].scale * quality[p] + people[j].bias for p, j in zip(paper, person, strict=True)])
     table = Reviews(paper=paper, reviewer=person, score=score + 0.3 * rng.normal(size=score.size))
     meeting = Conference(table, functions=people, noise=0.3, accept=Threshold.share(0.25), group_size=3)
-    return lambda: meeting.decide(adversary_error=0.5, randomness=Randomness.secure(), progress=False)
+    return lambda: meeting.decide(adversary_error=0.5, capped=True, randomness=Randomness.secure(), progress=False)
 
 
 def rankings(size: int) -> Callable[[], object]:

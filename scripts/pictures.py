@@ -39,7 +39,10 @@ def result() -> tuple[Axes, str]:
     left.set_title("How strict are 400 reviewers?", loc="left", fontsize="medium")
     consensus(conference.rankings, epsilon=1).plot(right)
     right.set_title("Which papers do they prefer?", loc="left", fontsize="medium")
-    return left, "Left: published strictness with a band that holds the truth. Right: papers ranked by preference, with intervals."
+    return (
+        left,
+        "Left: published strictness with a band that holds the truth. Right: papers ranked by preference, with intervals.",
+    )
 
 
 def _draw_truth(ax: Axes, reviews: Reviews, **settings: Any) -> None:

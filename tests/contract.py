@@ -207,7 +207,7 @@ def played(found: Simulation) -> tuple[float, float]:
 
 def conference_entry() -> Entry:
     def honest(leak: bool) -> bool:
-        made = conference().decide(adversary_error=0.5, randomness=lane()).public
+        made = conference().decide(adversary_error=0.5, capped=True, randomness=lane()).public
         groups = [group.panel.strategy(adversary_error=0.5, capped=True) for group in conference().groups()]
         sharp = [np.eye(s.table.shape[1])[s.errors.argmin(axis=1)] for s in groups]
         promised = made.guarantee.error
@@ -215,7 +215,7 @@ def conference_entry() -> Entry:
         return min(guessed(s, t if leak else None) for s, t in zip(groups, sharp, strict=True)) >= promised
 
     return Entry(
-        make=lambda r: conference().decide(adversary_error=0.5, randomness=r).public,
+        make=lambda r: conference().decide(adversary_error=0.5, capped=True, randomness=r).public,
         honest=lambda: honest(leak=False),
         broken=lambda: honest(leak=True),
         adversary=MapAdversary,

@@ -18,7 +18,6 @@ from tests import contract
 from tests.contract import Entry, delay, lane, pair, panel, strategy_entry
 
 from peerveil import Guarantee, Randomness, Result, calibration, rankings, release, timing, truth
-from peerveil.calibration.plan import plan_conference
 from peerveil.core.guarantee import SIMULATION_MARK, Notion
 from peerveil.core.result import Pictured
 from peerveil.report import svg
@@ -210,9 +209,8 @@ def findings() -> dict[str, Any]:
             contract.log(), window=300, percentile=25, epsilons=[1], randomness=lane()
         ),
         "calibration.CalibratedScores": calibration.calibrate(contract.reviews(), accept=5),
-        "calibration.ChairSheet": meeting.decide(adversary_error=0.5, randomness=lane()).operator,
+        "calibration.ChairSheet": meeting.decide(adversary_error=0.5, capped=True, randomness=lane()).operator,
         "calibration.Frontier": panel().frontier(),
-        "calibration.Tradeoff": plan_conference(meeting),
         "rankings.PowerCurve": rankings.plan_rankings(items=6, spread=0.5, epsilon=1, methods=["rank-norm"], trials=4),
         "truth.TruthPlan": truth.plan_truth(
             accuracy=0.7, epsilons=[4], answers=(5,), tasks=20, trials=1, progress=False

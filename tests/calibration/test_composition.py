@@ -90,7 +90,7 @@ def test_clusters_line_places_and_tables_depend_on_public_data_only(
         assert one.panel.pivotal == two.panel.pivotal
         tables = [g.panel.strategy(adversary_error=0.5, capped=True).table for g in (one, two)]
         assert np.array_equal(tables[0], tables[1])
-    outputs = [c.decide(adversary_error=0.5, randomness=Randomness.simulation(1)) for c in (first, second)]
+    outputs = [c.decide(adversary_error=0.5, capped=True, randomness=Randomness.simulation(1)) for c in (first, second)]
     published = [output.public.to_dict() for output in outputs]
     for data in published:
         del data["decisions"]  # what is drawn is the only thing that may differ
@@ -104,7 +104,7 @@ def test_a_quota_is_met_exactly(accept: int) -> None:
     conference = made(12, 1, accept)
     assert sum(rule.places or 0 for rule in conference.rules) == accept
     for seed in range(3):
-        decision, sheet = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(seed))
+        decision, sheet = conference.decide(adversary_error=0.5, capped=True, randomness=Randomness.simulation(seed))
         assert int(decision.decisions["accepted"].sum()) == accept
         wanted = np.minimum(0.5, sheet.reviews["from_scores"].to_numpy())
         assert (sheet.reviews["adversary_error"].to_numpy() >= wanted - 1e-8).all()
@@ -115,11 +115,14 @@ def test_what_an_exact_quota_costs() -> None:
     exact, about = (made(60, 1, 20, seed=3, size=5, exactly=one) for one in (True, False))
     assert {rule.quality for rule in exact.rules} == {rule.quality for rule in about.rules}
     least = [
-        c.decide(adversary_error=0.4, randomness=Randomness.simulation(1)).operator.least_error for c in (exact, about)
+        c.decide(adversary_error=0.4, capped=True, randomness=Randomness.simulation(1)).operator.least_error
+        for c in (exact, about)
     ]
     assert least[1] <= least[0] < least[1] + 0.1
     counts = [
-        about.decide(adversary_error=0.4, randomness=Randomness.simulation(seed)).public.decisions["accepted"].sum()
+        about.decide(adversary_error=0.4, capped=True, randomness=Randomness.simulation(seed))
+        .public.decisions["accepted"]
+        .sum()
         for seed in range(4)
     ]
     assert all(12 <= count <= 28 for count in counts)
@@ -221,7 +224,7 @@ def test_reviews_may_be_exchanged_within_a_committee_too() -> None:
     whole, within = made(6, 2, 3, size=2), made(6, 2, 3, size=2, exchange="reviews")
     assert [len(g.panel.assignments) for g in whole.groups()] == [2, 2, 2]
     assert [len(g.panel.assignments) for g in within.groups()] == [8, 8, 8]
-    drawn = [c.decide(adversary_error=0.4, randomness=Randomness.simulation(1)) for c in (whole, within)]
+    drawn = [c.decide(adversary_error=0.4, capped=True, randomness=Randomness.simulation(1)) for c in (whole, within)]
     assert drawn[1].operator.named_from_scores < drawn[0].operator.named_from_scores  # there is more to tell apart
     assert "within a committee" in str(drawn[1].public.guarantee)
     with pytest.raises(BadInput, match="smaller groups"):
@@ -231,13 +234,13 @@ def test_reviews_may_be_exchanged_within_a_committee_too() -> None:
 def test_uncertain_functions_are_carried_through_and_shared_reviewers_are_named_in_the_promise() -> None:
     conference = made(6, 1, 3, kind="uncertain")
     assert conference.linked == 0
-    drawn = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(1)).public
+    drawn = conference.decide(adversary_error=0.5, capped=True, randomness=Randomness.simulation(1)).public
     assert "own group" not in str(drawn.guarantee)
     reviews = Reviews(paper=[1, 2, 3, 4], reviewer=["a", "b", "a", "c"], score=[0.2, 0.4, 0.1, 0.3])
     people = {name: Uncertain((Affine(1, b), Affine(1.3, b))) for name, b in (("a", 0.4), ("b", -0.4), ("c", 0.0))}
     shared = Conference(reviews, functions=people, noise=0.3, accept=Threshold(0.2), group_size=2)
     assert shared.linked == 1
-    drawn = shared.decide(adversary_error=0.3, randomness=Randomness.simulation(1)).public
+    drawn = shared.decide(adversary_error=0.3, capped=True, randomness=Randomness.simulation(1)).public
     assert "guessed from its own group's scores" in str(drawn.guarantee)
 
 
@@ -245,7 +248,7 @@ def test_a_paper_with_a_number_of_reviews_of_its_own_does_not_empty_the_promise(
     reviews = Reviews(paper=[1, 2, 3, 3], reviewer=["a", "b", "c", "d"], score=[0.5, 0.45, 0.3, 0.2])
     people = {name: Affine(1, b) for name, b in (("a", 0.2), ("b", -0.1), ("c", 0.0), ("d", 0.1))}
     conference = Conference(reviews, functions=people, noise=0.5, accept=Threshold(0.3))
-    drawn, sheet = conference.decide(adversary_error=0.4, randomness=Randomness.simulation(1))
+    drawn, sheet = conference.decide(adversary_error=0.4, capped=True, randomness=Randomness.simulation(1))
     assert conference.alone == 1
     assert drawn.guarantee.error is not None
     assert drawn.guarantee.error > 0.3
@@ -259,9 +262,9 @@ def test_the_tradeoff_rises_and_the_decision_lies_on_it() -> None:
     assert (np.diff(plan.conference_error) >= -1e-9).all()
     assert (np.diff(plan.adversary_error) >= -1e-9).all()
     assert plan.groups == plan.of == len(conference)
-    decision, sheet = conference.decide(adversary_error=0.3, randomness=Randomness.simulation(1))
+    decision, sheet = conference.decide(adversary_error=0.3, capped=True, randomness=Randomness.simulation(1))
     assert decision.conference_error == pytest.approx(float(plan.conference_error[1]))
-    assert 1 - sheet.named == pytest.approx(float(plan.adversary_error[1]))
+    assert 1 - sheet.named <= float(plan.adversary_error[1])  # after the worst decision, and on average
     assert plan_conference(conference, demands=[0.3], most_groups=2).groups == 2
     with pytest.raises(BadInput, match="demands"):
         plan_conference(conference, demands=[1.4])

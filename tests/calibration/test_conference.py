@@ -41,9 +41,11 @@ def conference(papers: int = 40, each: int = 1, seed: int = 0) -> tuple[Conferen
 @pytest.mark.parametrize("each", [1, 2])
 def test_every_review_is_protected_as_asked_or_as_its_scores_allow(each: int) -> None:
     meeting, quality = conference(24, each)
-    made, sheet = meeting.decide(adversary_error=0.55, randomness=Randomness.simulation(1))
+    made, sheet = meeting.decide(adversary_error=0.55, capped=True, randomness=Randomness.simulation(1))
     wanted = np.minimum(0.55, sheet.reviews["from_scores"].to_numpy())
-    assert (sheet.reviews["adversary_error"].to_numpy() >= wanted - 1e-8).all()
+    assert (
+        sheet.reviews["adversary_error"].to_numpy() >= wanted - 1e-6
+    ).all()  # at what the scores leave, solvers need room
     assert sheet.least_error <= made.conference_error < sheet.least_error + 0.2
     assert made.guarantee.error is not None
     assert made.guarantee.error <= sheet.reviews["adversary_error"].to_numpy().min()
@@ -193,7 +195,7 @@ def test_everything_draws() -> None:
     meeting, _ = conference(8)
     pair = calibration.Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), 0.5)
     decision = pair.strategy(adversary_error=0.3).decide(0, randomness=Randomness.simulation(1))
-    outputs = meeting.decide(adversary_error=0.5, randomness=Randomness.simulation(1))
+    outputs = meeting.decide(adversary_error=0.5, capped=True, randomness=Randomness.simulation(1))
     (ax,) = new_axes()
     for thing in (
         pair.frontier(),

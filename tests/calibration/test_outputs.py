@@ -17,11 +17,11 @@ from peerveil.calibration import (
     Frontier,
     Pair,
     Threshold,
-    Tradeoff,
     plan_decisions,
     respond_assignment,
 )
 from peerveil.calibration.fit import fit_miscalibration
+from peerveil.calibration.plan import Tradeoff
 from peerveil.core.result import Plan
 from peerveil.data import Reviews, synthetic_conference
 from peerveil.ledger import DataBound, Ledger
@@ -37,7 +37,7 @@ def conference() -> Conference:
 
 
 def test_the_public_part_names_no_reviewer_wherever_it_is_written(conference: Conference, tmp_path: Path) -> None:
-    public, operator = conference.decide(adversary_error=0.5)
+    public, operator = conference.decide(adversary_error=0.5, capped=True)
     written = [path.read_bytes() for path in public.save(tmp_path / "public")]
     texts = (repr(public), str(public), public.to_json(), public.frame().write_csv())
     for content in (*written, pickle.dumps(public), *(text.encode() for text in texts)):
@@ -49,7 +49,7 @@ def test_the_public_part_names_no_reviewer_wherever_it_is_written(conference: Co
 
 
 def test_the_sheet_is_written_for_its_owner_alone(conference: Conference, tmp_path: Path) -> None:
-    public, sheet = conference.decide(adversary_error=0.5, randomness=Randomness.simulation(1))
+    public, sheet = conference.decide(adversary_error=0.5, capped=True, randomness=Randomness.simulation(1))
     paths = sheet.save(tmp_path / "chair")
     assert {path.name for path in paths} == {"result.json", "table.csv", "figure.svg"}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in paths)
@@ -111,3 +111,13 @@ def test_a_fit_is_saved_without_its_draws(tmp_path: Path) -> None:
     assert set(data) == {"noise", "rhat", "table"}
     assert fit.frame().height == 12
     assert fit.functions(["x"], draws=1) == {"x": fit.function("x")}
+
+
+def test_public_json_has_numbers_and_no_units_of_time() -> None:
+    """It said "gap_unit": "seconds" and "error": "22331715317/1000000000000"."""
+    conference = Conference(REVIEWS, functions=PEOPLE, noise=0.3, accept=2)
+    data = conference.decide(adversary_error=0.1, capped=True, randomness=Randomness.simulation(1)).public.to_dict()
+    assert "gap_unit" not in data["guarantee"]
+    assert "gap" not in data["guarantee"]
+    assert isinstance(data["guarantee"]["error"], float)
+    assert 0 <= data["conference_error"] <= data["plain_error"] <= 1

@@ -20,8 +20,8 @@ from peerveil.calibration import (
     respond_assignment,
 )
 from peerveil.calibration.pair import PairStrategy
-from peerveil.calibration.panel import LinearProgramFailed
 from peerveil.calibration.problem import all_assignments
+from peerveil.calibration.program import LinearProgramFailed
 from peerveil.calibration.simulate import simulate_panel, simulate_panels
 from peerveil.calibration.strategy import guess_errors
 from peerveil.core.errors import BadInput
@@ -66,8 +66,8 @@ def test_column_generation_finds_what_the_whole_program_finds(monkeypatch: pytes
         asked = np.full(len(panel.ceilings), 0.97 * float(panel.ceilings.min()))
         whole = panel.program.solve(asked)
         with monkeypatch.context() as patch:
-            patch.setattr("peerveil.calibration.panel._SMALL", 0)
-            patch.setattr("peerveil.calibration.panel._FEW", 1)
+            patch.setattr("peerveil.calibration.program._SMALL", 0)
+            patch.setattr("peerveil.calibration.program._FEW", 1)
             part = panel.program.solve(asked)
         assert part.conference_error == pytest.approx(whole.conference_error, abs=1e-8)
         assert (part.adversary_errors >= asked - 1e-9).all()
@@ -324,7 +324,7 @@ def test_a_solver_that_does_not_finish_is_refused(monkeypatch: pytest.MonkeyPatc
     class Answer:
         status, message = 1, "iteration limit"
 
-    monkeypatch.setattr("peerveil.calibration.panel.linprog", lambda *_, **__: Answer())
+    monkeypatch.setattr("peerveil.calibration.program.linprog", lambda *_, **__: Answer())
     with pytest.raises(LinearProgramFailed, match="iteration limit"):
         panel.strategy(adversary_error=0.5)
 

@@ -62,6 +62,7 @@ data = "reviews"
 account = "chairs"
 history = ["past"]
 adversary_error = 0.4
+capped = true
 accept = 8
 iterations = 600
 """

@@ -7,17 +7,17 @@ least for a given error of the adversary who guesses who reviewed what.
   at all, :func:`plan_decisions` says from the scores alone.
 - **Say how reviewers turn quality into scores**: :class:`Affine`, :class:`Monotone`, :class:`Uncertain`; read them with
   :func:`read_miscalibration`, or fit them to past conferences (:func:`fit_miscalibration`).
-- **See what protection costs** before anything is decided: :func:`plan_decisions`, a :class:`Frontier` for a handful of papers,
-  a :class:`Tradeoff` for a conference.
-- **Decide a conference**: :class:`Conference`, whose :class:`ConferenceDecision` may be published and whose
-  :class:`ChairSheet` may not.
+- **See what decisions gain and give away** before anything is decided: :func:`plan_leak` compares all options;
+  :func:`plan_decisions` says what protection costs (a :class:`Frontier` for a handful of papers).
+- **Decide a conference**: :class:`Conference`, from the scores alone, with an adversary error or with differential privacy; its
+  :class:`ConferenceDecision` may be published, its :class:`ChairSheet` may not.
 - **Decide a few papers**: :class:`Pair` or :class:`Panel`, with a quota or a :class:`Threshold`, by a :class:`Strategy`.
 - **Differential privacy instead**: :func:`respond_assignment`.
 - **Attack it**: :class:`MapAdversary`; **try it**: :func:`simulate_conference`.
 
-Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``problem``), pairs and panels
-played over and over (``simulate.simulate_pairs``, ``simulate_panels``, ``simulate_panel``), and what is raised where chains or
-solvers fail (``fit.FitNotConverged``, ``panel.LinearProgramFailed``).
+Less often needed: frontiers of millions of pairs (``pair.pair_frontiers``), candidate assignments (``problem``), pairs and
+panels in simulation (``simulate``), the results of plans (``leak.Leak``, ``plan.Tradeoff``), and what is raised where chains or
+solvers fail (``fit.FitNotConverged``, ``program.LinearProgramFailed``).
 """
 
 from peerveil.calibration.adversary import MapAdversary
@@ -28,10 +28,11 @@ from peerveil.calibration.decision import ChairSheet, ConferenceDecision
 from peerveil.calibration.fit import fit_miscalibration
 from peerveil.calibration.frontier import Frontier
 from peerveil.calibration.functions import Affine, Monotone, Uncertain, read_miscalibration
+from peerveil.calibration.leak import plan_leak
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
-from peerveil.calibration.plan import Tradeoff, plan_decisions
+from peerveil.calibration.plan import plan_decisions
 from peerveil.calibration.simulate import simulate_conference
 from peerveil.calibration.strategy import Strategy, respond_assignment
 
@@ -48,11 +49,11 @@ __all__ = [
     "Panel",
     "Strategy",
     "Threshold",
-    "Tradeoff",
     "Uncertain",
     "calibrate",
     "fit_miscalibration",
     "plan_decisions",
+    "plan_leak",
     "read_miscalibration",
     "respond_assignment",
     "simulate_conference",

@@ -6,8 +6,8 @@ there is; ties are broken by a coin.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,13 @@ import numpy as np
 
 from peerveil.audit.check import Neighbors, repeated
 from peerveil.audit.claims import AnyClaim, Claim, GuessClaim, register
+from peerveil.calibration.affine import AffineScores
 from peerveil.calibration.conference import Conference
 from peerveil.calibration.functions import Affine
 from peerveil.calibration.losses import Threshold
 from peerveil.calibration.pair import Pair
 from peerveil.calibration.panel import Panel
+from peerveil.calibration.quota import QuotaLottery
 from peerveil.calibration.strategy import AssignmentResponse, Strategy, respond_assignment
 from peerveil.core.errors import BadInput
 from peerveil.data import Reviews
@@ -96,13 +98,24 @@ def _correct_guesses(strategy: Strategy, count: int, randomness: Randomness) -> 
     return int((guesses[:, 0] == secret).sum())
 
 
+def _lottery(epsilon: str) -> Callable[[Ints, Randomness], tuple[int, ...]]:
+    """The lottery of two papers and one place; its input is who wrote the two reviews."""
+    model = AffineScores(np.array([0, 1]), np.array([0, 1]), np.ones(2), np.array([0.5, -0.5]), 0.5)
+
+    def draw(writer: Ints, randomness: Randomness) -> tuple[int, ...]:
+        lottery = QuotaLottery(replace(model, writer=writer), np.array([0.1, 0.0]), 1, epsilon)
+        return tuple(lottery.draw(randomness).tolist())
+
+    return draw
+
+
 def _decision(response: AssignmentResponse, assignment: int, randomness: Randomness) -> tuple[int, ...]:
     return response.decide(assignment, randomness=randomness).accepted
 
 
 @register
 def claims() -> Iterator[AnyClaim]:
-    """Decisions for pairs, panels and conferences against the best guess; randomized response on the assignment."""
+    """Decisions for pairs, panels and conferences against the best guess; randomized assignments, the lottery of a quota."""
     pair = Pair((0.6, 0.5), (Affine(1, 0.5), Affine(1, -0.5)), noise=0.5)
     people = [Affine(1.2, 0.3), Affine(0.8, -0.6), Affine(1.0, 0.4), Affine(0.9, 0.0)]
     panel = Panel([0.4, 0.1, 0.9, -0.2], people, noise=0.4, accept=2)
@@ -112,7 +125,7 @@ def claims() -> Iterator[AnyClaim]:
         table, functions=dict(enumerate(people)), noise=0.4, accept=Threshold.share(0.5), group_size=4
     )
     (group,) = conference.groups()
-    of_group = group.panel.strategy(adversary_error=0.5, capped=True)
+    of_group = group.panel.strategy(adversary_error=0.5, capped=True, per_decision=True)
     for name, covers, strategy in (
         ("a pair", "Pair", of_pair),
         ("a panel of 4", "Strategy", of_panel),
@@ -146,4 +159,17 @@ def claims() -> Iterator[AnyClaim]:
         name="a randomized assignment, epsilon 1.5",
         mechanism=repeated(partial(_decision, respond_assignment(pair, epsilon="1.5"))),
         fault="the response belongs to epsilon 1.5, the claim is 1",
+    )
+    lottery = partial(
+        Claim,
+        covers=("calibration.Conference",),
+        pairs=(Neighbors("two reviewers exchange their reviews", np.array([0, 1]), np.array([1, 0])),),
+        guarantee=QuotaLottery(AffineScores.of(table, dict(enumerate(people)), 0.4), table.scores, 2, 1).guarantee,
+        samples=4_000,
+    )
+    yield lottery(name="a lottery for a quota, epsilon 1", mechanism=repeated(_lottery("1")))
+    yield lottery(
+        name="a lottery for a quota, epsilon 4",
+        mechanism=repeated(_lottery("4")),
+        fault="strictness counts as much as epsilon 4 allows, the claim is 1",
     )

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+def wrong_side(error: float, plain: float | None) -> str:
+    """The expected share of papers on the wrong side of the line, beside that of the plain mean."""
+    return f"expected share of papers on the wrong side {error:.4f}, by the plain mean {plain:.4f}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Decision(Result):
     """What is published: which papers are accepted."""
@@ -46,30 +51,39 @@ class ConferenceDecision(Result):
     ----------
     decisions : polars.DataFrame
         ``paper``, ``accepted``.
-    conference_error : float
-        The expected share of papers on the wrong side of the line.
-    demand : float
+    conference_error, plain_error : float, optional
+        The expected share of papers on the wrong side of the line, and that of the plain mean: computed from what is public.
+        None with an epsilon, where both would depend on who wrote what.
+    demand : float, optional
         The adversary error that was demanded.
-    line : float
+    line : float, optional
         The quality from which papers are to be accepted.
     """
 
     decisions: pl.DataFrame
-    conference_error: float
-    demand: float
-    line: float
+    conference_error: float | None = None
+    plain_error: float | None = None
+    demand: float | None = None
+    line: float | None = None
 
     def summary(self) -> str:
         """How many papers are accepted, and how many are expected on the wrong side."""
-        return (
-            f"{self.decisions['accepted'].sum()} of {self.decisions.height} papers accepted, line at quality "
-            f"{self.line:.3g}; expected share of papers on the wrong side {self.conference_error:.4f}"
-        )
+        accepted = f"{self.decisions['accepted'].sum()} of {self.decisions.height} papers accepted"
+        if self.conference_error is None:
+            return accepted
+        return f"{accepted}, line at quality {self.line:.3g}; {wrong_side(self.conference_error, self.plain_error)}"
 
     @property
     def protection(self) -> str:
         """What was demanded, and what is guaranteed for every review, in words."""
-        reached = float(self.guarantee.exact_error or 0)
+        if self.guarantee.exact_error is None:
+            return self.guarantee.short.rstrip(".")
+        reached = float(self.guarantee.exact_error)
+        if self.demand is None:
+            return (
+                "Decisions were made from the scores alone and give nothing away beyond them; from the scores, the best guess of "
+                f"a review's writer is wrong at least {math.floor(1000 * reached) / 10:g}% of the time"
+            )
         shortfall = "" if reached >= self.demand else ", since the scores alone reveal some writers"
         return (
             f"The best guess of a review's writer should be wrong {100 * self.demand:.3g}% of the time; guaranteed for "
@@ -87,6 +101,7 @@ class ConferenceDecision(Result):
             "papers": self.decisions.height,
             "line": self.line,
             "conference_error": self.conference_error,
+            "plain_error": self.plain_error,
         }
 
     def draw(self, ax: Axes) -> None:
@@ -109,9 +124,9 @@ class ChairSheet(Pictured):
     ----------
     reviews : polars.DataFrame
         One row per review: ``group``, ``paper``, ``reviewer``, ``settled``, ``adversary_error``, ``from_scores``.
-    conference_error, least_error : float
-        The expected share of papers on the wrong side of the line, and what it would be without privacy.
-    demand : float
+    conference_error, least_error, plain_error : float
+        The expected share of papers on the wrong side of the line, what it would be without privacy, and for the plain mean.
+    demand : float, optional
         The adversary error that was demanded.
     simulated : bool
         Whether the decisions were drawn in a simulation.
@@ -122,7 +137,8 @@ class ChairSheet(Pictured):
     reviews: pl.DataFrame = field(repr=False)
     conference_error: float
     least_error: float
-    demand: float
+    plain_error: float
+    demand: float | None
     simulated: bool = False
 
     @property
@@ -132,7 +148,7 @@ class ChairSheet(Pictured):
 
     @property
     def named(self) -> float:
-        """The share of writers that the adversary is expected to name right after the decisions."""
+        """The share of writers that the adversary names right after the decisions: at most, if demanded of every decision."""
         return 1.0 - float(np.mean(self.reviews["adversary_error"].to_numpy()))
 
     @property
@@ -143,12 +159,13 @@ class ChairSheet(Pictured):
     def summary(self) -> str:
         """What is settled, what privacy costs, what an adversary can still guess."""
         papers = self.reviews.unique("paper")
-        protected = int((self.reviews["adversary_error"] >= self.demand - 1e-9).sum())
+        protected = int((self.reviews["adversary_error"] >= (self.demand or 0) - 1e-9).sum())
+        demanded = f"{protected} of {self.reviews.height} reviews protected as demanded, the others as far as their scores allow"
         return (
-            f"{papers['settled'].sum()} of {papers.height} papers settled whoever reviewed them; expected share of papers on "
-            f"the wrong side {self.conference_error:.4f} (without privacy {self.least_error:.4f}); {protected} of "
-            f"{self.reviews.height} reviews protected as demanded, the others as far as their scores allow; the best "
-            f"adversary names {100 * self.named:.1f}% of the writers ({100 * self.named_from_scores:.1f}% from scores alone)"
+            f"{papers['settled'].sum()} of {papers.height} papers settled whoever reviewed them; "
+            f"{wrong_side(self.conference_error, self.plain_error)}, without privacy {self.least_error:.4f}; "
+            f"{'' if self.demand is None else demanded + '; '}the best adversary names {100 * self.named:.1f}% of the writers "
+            f"({100 * self.named_from_scores:.1f}% from scores alone)"
         )
 
     def frame(self) -> pl.DataFrame:
@@ -171,10 +188,63 @@ class ChairSheet(Pictured):
         ax.plot(share, table["adversary_error"], ".", color=COLORS["private"], ms=5, label="after the decisions")
         # above the points, since the two often agree
         ax.plot(share, table["from_scores"], color=COLORS["leak"], ls=(0, (3, 2)), lw=1.6, label="scores alone")
-        ax.axhline(self.demand, color=COLORS["accent"], linewidth=1.2, label="demanded")
+        if self.demand is not None:
+            ax.axhline(self.demand, color=COLORS["accent"], linewidth=1.2, label="demanded")
         ax.set(
             xlabel="reviews, sorted by what their scores give away",
             ylabel="how often the best guess is wrong",
             ylim=(0.0, 1.0),
         )
         ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LotterySheet(Pictured):
+    """How likely every paper was accepted: for the chair alone, as it depends on who wrote what.
+
+    Attributes
+    ----------
+    papers : polars.DataFrame
+        One row per paper: ``paper``, ``accepted``, ``plain_mean``, ``by_plain_mean`` (whether the plain mean would accept it),
+        ``chance`` and ``among_best`` (how likely it is accepted, and truly among the best, given who wrote what).
+    best_possible : float
+        The expected share of the truly best papers among those that open calibration would accept.
+    """
+
+    operator_only: ClassVar[bool] = True
+
+    papers: pl.DataFrame = field(repr=False)
+    best_possible: float
+    simulated: bool = False
+
+    @property
+    def mark(self) -> str | None:
+        """The words that must stand beside a simulation."""
+        return SIMULATION_MARK if self.simulated else None
+
+    def figures(self) -> dict[str, float]:
+        """The expected share of the truly best papers that are accepted: by the lottery, the plain mean and open calibration."""
+        best = self.papers["among_best"].to_numpy()
+        places = max(float(self.papers["accepted"].sum()), 1.0)
+        lottery, plain = (float(self.papers[name].to_numpy() @ best) / places for name in ("chance", "by_plain_mean"))
+        return {"best_accepted": lottery, "best_by_plain_mean": plain, "best_without_privacy": self.best_possible}
+
+    def summary(self) -> str:
+        """The three shares in one line."""
+        shares = self.figures()
+        return (
+            f"expected share of the truly best papers that are accepted {shares['best_accepted']:.4f}, by the plain mean "
+            f"{shares['best_by_plain_mean']:.4f}, without privacy {shares['best_without_privacy']:.4f}"
+        )
+
+    def frame(self) -> pl.DataFrame:
+        """One row per paper."""
+        return self.papers
+
+    def draw(self, ax: Axes) -> None:
+        """How likely each paper was accepted, against its plain mean."""
+        for accepted, color, label in ((False, "truth", "rejected"), (True, "good", "accepted")):
+            part = self.papers.filter(self.papers["accepted"] == accepted)
+            ax.plot(part["plain_mean"], part["chance"], "o", ms=4, color=COLORS[color], label=label)
+        ax.set(xlabel="plain mean of scores", ylabel="chance to be accepted", ylim=(-0.02, 1.02))
+        ax.legend(loc="upper left", fontsize=9)

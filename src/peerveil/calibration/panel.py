@@ -14,35 +14,17 @@ The adversary who guesses the *whole* assignment (``adversary="assignment"``) is
 the same. With more, bounding only that guess hides leaks: a decision can name one paper's reviewer for certain while
 the whole is guessed with a small probability.
 
-**The linear program**: the least conference error for a given error of the adversary.
-
-Variables g(D|A) >= 0 with sum_D g(D|A) = 1, and for every review r and decision D a bound z_(r,D) on the adversary's
-best guess. Minimize sum_A p_A sum_D g(D|A) err(A, D) subject to
-
-    sum over A with A(r) = j of p_A g(D|A) <= z_(r,D)   for every reviewer j,
-    sum_D z_(r,D) <= 1 - tau_r.
-
-For the adversary who guesses the whole assignment the same with one "review" whose "reviewer" is the assignment
-itself. The error in tau is convex and piecewise linear: the value of a linear program in its right-hand side.
-
-Solved by HiGHS's dual simplex (through SciPy); large programs by column generation: solve with some columns, add those
-whose reduced cost is negative, until they prove that all columns together would gain less than 1e-8. A status other
-than *optimal* is refused. The solver's answer is then
-cleaned: probabilities are clipped and normalized, the adversary's error is computed anew from the table, and if it
-falls short of the demand (by solver tolerance), the table is mixed with one that does not depend on A. The
-adversary's error is concave in the table, so the mixture reaches it. Where the demand is all that the scores leave
-there is no margin for that: an answer that misses it by up to 1e-8 is taken, and what it achieves is what is guaranteed.
+:mod:`peerveil.calibration.program` states and solves the linear program behind it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from peerveil.calibration.frontier import (
     Frontier,
@@ -52,183 +34,14 @@ from peerveil.calibration.frontier import (
     traced,
 )
 from peerveil.calibration.problem import DecisionProblem
-from peerveil.calibration.strategy import Strategy, best_decisions, guess_errors
-from peerveil.core.arrays import Floats, Ints
-from peerveil.core.errors import PeerveilError
+from peerveil.calibration.program import Program, Solution
+from peerveil.calibration.strategy import Strategy, after_decisions
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import probability
 from peerveil.core.progress import progress_bar
 
-_MOST_STEPS = 100
-_SMALL = 5_000  # columns; larger programs start with some of them
-_FEW = 2
-_NO_GAIN = 1e-8  # of conference error; the solver's own tolerance leaves about 1e-9 of doubt
-_LARGEST_REPAIR = 1e-5
-_LARGEST_MISS = 1e-8
-_NEGLIGIBLE = 1e-13  # assignments this unlikely follow the others' average decision: they leak nothing
-
-
-class LinearProgramFailed(PeerveilError):
-    """The linear program was not solved to optimality; nothing was decided."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """A table with what it achieves, and the slope of the conference error in a common adversary error."""
-
-    table: Floats
-    conference_error: float
-    adversary_errors: Floats
-    slope: float
-
-
-class Program:
-    """The linear program of one panel; the matrices are built once for all right-hand sides."""
-
-    def __init__(self, problem: DecisionProblem) -> None:
-        self.assignments = np.array(problem.assignments, dtype=np.int64)
-        self.posterior, self.errors, self.adversary = problem.posterior, problem.errors, problem.adversary
-        self.live = np.flatnonzero(self.posterior > _NEGLIGIBLE)
-        self._free = self.errors[self.live].size  # how many of the variables are probabilities of decisions
-
-    @cached_property
-    def ceilings(self) -> Floats:
-        """The adversary's error for every review when the decision is always the same: what the scores leave."""
-        return guess_errors(self.assignments, self.posterior, np.ones((len(self.posterior), 1)), self.adversary)
-
-    @cached_property
-    def _matrices(self) -> tuple[Floats, sparse.csc_array, sparse.csc_array]:
-        """Costs, the rows of inequalities (those of z, then one per review), and the rows sum_D g(D|A) = 1."""
-        p, errors = self.posterior[self.live], self.errors[self.live]
-        count, kinds = errors.shape
-        guessed = self.assignments[self.live].T if self.adversary == "paper" else np.arange(count)[None, :]
-        each = sparse.eye_array(kinds)
-        sums, bounds = [], []
-        for values in guessed:
-            value, index = np.unique(values, return_inverse=True)
-            sums.append(sparse.kron(sparse.coo_array((p, (index, np.arange(count)))), each, format="csc"))
-            bounds.append(sparse.kron(np.full((len(value), 1), -1.0), each, format="csc"))
-        totals = sparse.kron(sparse.eye_array(len(guessed)), np.ones((1, kinds)), format="csc")
-        upper = sparse.block_array([[sparse.vstack(sums), sparse.block_diag(bounds)], [None, totals]], format="csc")
-        rows = sparse.kron(sparse.eye_array(count), np.ones((1, kinds)), format="csc")
-        equal = sparse.hstack([rows, sparse.csc_array((count, totals.shape[1]))], format="csc")
-        return np.concatenate([(p[:, None] * errors).ravel(), np.zeros(totals.shape[1])]), upper, equal
-
-    def greedy(self) -> Solution:
-        """Always the best decision under the true assignment."""
-        return self._achieved(np.eye(self.errors.shape[1])[best_decisions(self.posterior, self.errors)], 0.0)
-
-    def solve(self, targets: Floats) -> Solution:
-        """The least conference error when the adversary errs at least ``targets`` (one per review)."""
-        cost, upper, equal = self._matrices
-        bounded = upper.shape[0] - len(targets)
-        right = np.concatenate([np.zeros(bounded), 1.0 - targets])
-        chosen, bound = self._first_columns(cost.size), 0.0
-        while True:
-            answer = _solved(cost[chosen], upper[:, chosen], right, equal[:, chosen])
-            first, second = np.asarray(answer.ineqlin.marginals), np.asarray(answer.eqlin.marginals)
-            if chosen.size == cost.size:
-                break
-            # a column that was left out and would lower the error has a negative reduced cost; since the columns of an
-            # assignment add up to 1, no table gains more than the sum of the assignments' most negative ones
-            reduced = cost - upper.T @ first - equal.T @ second
-            reduced[chosen] = 0.0
-            gain = -reduced[: self._free].reshape(len(self.live), -1).min(axis=1).clip(max=0.0).sum()
-            bound = max(bound, float(answer.fun) - float(gain))
-            if float(answer.fun) - bound <= _NO_GAIN:
-                break
-            chosen = np.union1d(chosen, np.flatnonzero(reduced < 0))
-        x = np.zeros(cost.size)
-        x[chosen] = answer.x
-        return self._cleaned(x, targets, float(-first[bounded:].sum()))
-
-    def _first_columns(self, width: int) -> Ints:
-        """All columns of a small program; of a large one, decisions that are good under an assignment or overall."""
-        if self._free <= _SMALL:
-            return np.arange(width)
-        errors = self.errors[self.live]
-        good = np.zeros(errors.shape, dtype=np.bool_)
-        np.put_along_axis(good, np.argpartition(errors, _FEW, axis=1)[:, :_FEW], True, axis=1)
-        good[:, np.argsort(self.posterior @ self.errors)[:_FEW]] = True
-        return np.concatenate([np.flatnonzero(good.ravel()), np.arange(self._free, width)])
-
-    def start(self) -> Solution:
-        """The least conference error, and with it the most private table: only best decisions may be taken.
-
-        One more variable, tau, is added to every sum_D z_(r,D), and maximized.
-        """
-        best = self.errors[self.live] <= self.errors[self.live].min(axis=1, keepdims=True) + 1e-12
-        if (best.sum(axis=1) == 1).all():
-            return self.greedy()
-        cost, upper, equal = self._matrices
-        right = np.zeros(upper.shape[0])
-        right[-len(self.ceilings) :] = 1.0
-        highest = np.full(cost.size + 1, np.inf)
-        highest[: self._free] = best.ravel()
-        answer = _solved(
-            np.append(np.zeros(cost.size), -1.0),
-            sparse.hstack([upper, sparse.csc_array(right[:, None])], format="csc"),
-            right,
-            sparse.hstack([equal, sparse.csc_array((equal.shape[0], 1))], format="csc"),
-            np.column_stack([np.zeros(highest.size), highest]),
-        )
-        return self._cleaned(np.asarray(answer.x)[:-1], np.minimum(float(answer.x[-1]), self.ceilings) - 1e-10, 0.0)
-
-    def most_private(self, conference_error: float, end: Solution) -> Solution:
-        """The largest common adversary error when the conference errs at most this much.
-
-        Newton's method on the convex, piecewise linear least error, from the right end ``end``: every step is a
-        linear program, lands on the next linear piece, and so ends after finitely many.
-        """
-        tau, solution = float(end.adversary_errors.min()), end
-        for _ in range(_MOST_STEPS):
-            excess = solution.conference_error - conference_error
-            if excess <= 1e-12 or solution.slope <= 0:
-                return solution
-            tau = max(tau - excess / solution.slope, 0.0)
-            solution = self.solve(np.full(len(self.ceilings), tau))
-        raise LinearProgramFailed(f"the frontier was not met at conference error {conference_error:g}")
-
-    def _cleaned(self, x: Floats, targets: Floats, slope: float) -> Solution:
-        part = np.clip(x[: self._free].reshape(len(self.live), -1), 0.0, None)
-        part[part < 1e-12] = 0.0
-        part /= part.sum(axis=1, keepdims=True)
-        p = self.posterior[self.live]
-        table = np.tile((p @ part) / p.sum(), (len(self.posterior), 1))
-        table[self.live] = part
-        achieved = guess_errors(self.assignments, self.posterior, table, self.adversary)
-        short = targets - achieved
-        if (short > 0).any():
-            with np.errstate(divide="ignore", invalid="ignore"):
-                needed = np.where(short > 0, short / (self.ceilings - achieved), 0.0)
-            mix = float(np.nan_to_num(needed, nan=1.0, posinf=1.0).max()) * (1 + 1e-9)
-            if mix > _LARGEST_REPAIR:
-                # the demand is all that the scores leave: what is missing stays missing, and is not guaranteed
-                if float(short.max()) > _LARGEST_MISS:
-                    raise LinearProgramFailed(f"the solver's answer misses the demand by {float(short.max()):.2g}")
-                mix = 0.0
-            constant = np.eye(table.shape[1])[int((self.posterior @ self.errors).argmin())]
-            table = (1 - mix) * table + mix * constant
-        return self._achieved(table, slope)
-
-    def _achieved(self, table: Floats, slope: float) -> Solution:
-        errors = guess_errors(self.assignments, self.posterior, table, self.adversary)
-        return Solution(table, float((self.posterior[:, None] * table * self.errors).sum()), errors, slope)
-
-
-def _solved(cost: Floats, upper: Any, right: Floats, equal: Any, bounds: Any = (0, None)) -> Any:
-    answer = linprog(
-        cost,
-        A_ub=upper,
-        b_ub=right,
-        A_eq=equal,
-        b_eq=np.ones(equal.shape[0]),
-        bounds=bounds,
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    if answer.status != 0:
-        raise LinearProgramFailed(f"the linear program was not solved: {answer.message}")
-    return answer
+if TYPE_CHECKING:
+    from peerveil.core.arrays import Floats
 
 
 class Panel(DecisionProblem):
@@ -315,7 +128,12 @@ class Panel(DecisionProblem):
             return traced(*ends, tangent, tolerance, most, self.unit)
 
     def strategy(
-        self, *, conference_error: float | None = None, adversary_error: float | None = None, capped: bool = False
+        self,
+        *,
+        conference_error: float | None = None,
+        adversary_error: float | None = None,
+        capped: bool = False,
+        per_decision: bool = False,
     ) -> Strategy:
         """The Pareto optimal strategy for one demand.
 
@@ -328,12 +146,18 @@ class Panel(DecisionProblem):
         capped
             With ``adversary_error``: demand of each review as much of it as the scores leave, instead of refusing when
             one review's scores already reveal too much.
+        per_decision
+            With ``adversary_error``: after *every* decision that can be taken, instead of on average over decisions.
         """
         one_demand(conference_error, adversary_error)
+        if per_decision and conference_error is not None:
+            raise BadInput("per_decision", got=Verbatim("a conference_error"), want="an adversary_error with it")
         solution = (
-            self._at_least(adversary_error, capped) if conference_error is None else self._within(conference_error)
+            self._at_least(adversary_error, capped, per_decision)
+            if conference_error is None
+            else self._within(conference_error)
         )
-        return Strategy(table=solution.table, **self.strategy_fields)
+        return Strategy(table=solution.table, per_decision=per_decision, **self.strategy_fields)
 
     def _within(self, conference_error: float) -> Solution:
         start, end = self._ends
@@ -344,11 +168,45 @@ class Panel(DecisionProblem):
             return start
         return self.program.most_private(error, end)
 
-    def _at_least(self, adversary_error: float | None, capped: bool) -> Solution:
+    def _at_least(self, adversary_error: float | None, capped: bool, per_decision: bool) -> Solution:
         lowest = float(self.ceilings.min())
         if capped:
             targets = np.minimum(probability(adversary_error, "adversary_error"), self.ceilings)
         else:
             targets = np.full(len(self.ceilings), min(reachable_adversary_error(adversary_error, lowest), lowest))
         greedy = self.program.greedy()
-        return greedy if (greedy.adversary_errors >= targets).all() else self.program.solve(targets)
+        errors = greedy.adversary_errors[:, None]
+        if per_decision:
+            errors = after_decisions(self.program.assignments, self.posterior, greedy.table, self.adversary)
+        if (errors >= targets[:, None]).all():
+            return greedy
+        return (Program(self, per_decision=True) if per_decision else self.program).solve(targets)
+
+
+# ---- groups of a conference ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PaperGroup:
+    """Papers whose committees could have been exchanged. ``panel`` is public; ``true`` stays with the chair."""
+
+    papers: tuple[Any, ...]
+    reviewers: tuple[Any, ...]
+    panel: Panel
+    true: int
+
+    def protection(self, errors: Any) -> Iterator[tuple[Any, ...]]:
+        """For every review its paper, writer, whether the paper is settled, and the adversary's error after and before."""
+        numbers = [number for number, scores in enumerate(self.panel.scores) for _ in scores]
+        writers = self.panel.assignments[self.true]
+        for number, writer, error, ceiling in zip(numbers, writers, errors, self.panel.ceilings, strict=True):
+            settled = number not in self.panel.pivotal
+            yield self.papers[number], self.reviewers[writer], settled, float(error), float(ceiling)
+
+
+def group_strategy(panel: Panel, demand: float | None, per_decision: bool) -> Strategy:
+    """The table of one group: as demanded as far as its scores allow, or the best decision from the scores alone."""
+    if demand is not None:
+        return panel.strategy(adversary_error=demand, capped=True, per_decision=per_decision)
+    fixed = np.eye(len(panel.decisions))[int((panel.posterior @ panel.errors).argmin())]
+    return Strategy(table=np.tile(fixed, (len(panel.posterior), 1)), per_decision=True, **panel.strategy_fields)

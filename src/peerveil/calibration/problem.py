@@ -23,7 +23,7 @@ from peerveil.core.exact import numbers, whole
 MOST_CANDIDATES: Final = 50_000
 """More candidate assignments than this are refused: the linear program would not fit."""
 UNITS: Final = {
-    "paper": "the writer of one review (chosen before the decision is known)",
+    "paper": "the writer of one review",
     "assignment": "the whole assignment",
 }
 """What each kind of adversary guesses."""
@@ -100,6 +100,7 @@ class DecisionProblem:
             wrong = sum(share[:, None] * wrong_sides(beliefs, self.which, line) for beliefs, share in weighted)
             self.decisions, self.pivotal, inside = sets_by_line(wrong, self.posterior > 0, self.accept.places)
             self.errors: Floats = (wrong[1] @ inside.T + wrong[0] @ (1 - inside).T) / self.papers
+            self.above: Floats = self.posterior @ wrong[0]  # P[paper is above the line], from scores alone
             return
         self.decisions, self.pivotal, _ = sets_by_quota(self.papers, self.accept)
         self.errors = np.zeros((len(self.assignments), len(self.decisions)))
@@ -195,6 +196,22 @@ def committees_exchanged(committees: Sequence[Sequence[int]], *, within: bool = 
     for order in permutations(committees):
         orders = product(*(permutations(committee) for committee in order)) if within else [order]
         candidates.update(tuple(chain.from_iterable(part)) for part in orders)
+    return tuple(sorted(candidates))
+
+
+def reviews_exchanged(committees: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+    """Every way to exchange the k-th reviews of papers, each k by itself, sorted; nobody twice on one paper.
+
+    >>> reviews_exchanged([(0, 1), (2, 3)])
+    ((0, 1, 2, 3), (0, 3, 2, 1), (2, 1, 0, 3), (2, 3, 0, 1))
+    """
+    positions = list(zip(*committees, strict=True))
+    _check_count(math.factorial(len(committees)) ** len(positions))
+    candidates: set[tuple[int, ...]] = set()
+    for orders in product(*(set(permutations(position)) for position in positions)):
+        papers = list(zip(*orders, strict=True))
+        if all(len(set(committee)) == len(committee) for committee in papers):
+            candidates.add(tuple(chain.from_iterable(papers)))
     return tuple(sorted(candidates))
 
 

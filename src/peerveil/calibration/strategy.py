@@ -11,6 +11,10 @@ table and D does better (it is the Bayes rule). :attr:`Strategy.adversary_error`
 table that is executed, never taken from a solver. The probability is over the assignment given the scores, and the
 conference's coins; it rests on the model of scores being right.
 
+**It is an average over decisions**: a decision that is rarely taken may still name a writer for certain. A table made with
+``per_decision`` bounds the guess after every decision D that can be taken: there the error is the least over D of one minus
+max_j sum_{A: c(A) = j} p_A g(D|A) / sum_A p_A g(D|A). :attr:`Strategy.worst_errors` has that number for any table.
+
 **Differential privacy instead** (Appendix B), by randomized response on the assignment: pretend that the assignment is
 another one with a fixed probability, whatever the scores are, and decide by the pretended one. Keeping the true one of N
 candidates with probability e^eps/(e^eps + N - 1) and taking any other with 1/(e^eps + N - 1) is eps-differentially
@@ -72,9 +76,14 @@ class Strategy:
     adversary : str
         ``"paper"``: guesses who wrote one review; ``"assignment"``: guesses all of it.
     conference_error, adversary_error : float
-        What the table achieves. For ``"paper"``, the adversary error is that of the review that is guessed best.
+        What the table achieves. For ``"paper"``, the adversary error is that of the review that is guessed best: on average
+        over decisions or, with ``per_decision``, after the worst of them.
     review_errors : array
-        The adversary's error for every review (one number for ``"assignment"``).
+        The adversary's error for every review (one number for ``"assignment"``), on average over decisions.
+    worst_errors : array
+        The same after the decision that gives most away: 0 if some decision names the writer for certain.
+    per_decision : bool
+        Whether the guarantee holds after every decision, or on average over decisions.
     papers : int
         How many papers are decided together; by default up to the last one that a decision accepts.
     """
@@ -87,9 +96,11 @@ class Strategy:
     adversary: str = "paper"
     unit: str = UNITS["paper"]
     papers: int = 0
+    per_decision: bool = False
     conference_error: float = field(init=False)
     adversary_error: float = field(init=False)
     review_errors: Floats = field(init=False, repr=False)
+    worst_errors: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         one_of(self.adversary, "adversary", UNITS)
@@ -106,13 +117,15 @@ class Strategy:
         if self.papers and whole(self.papers, "papers", 1) < least:
             raise BadInput("papers", got=self.papers, want=f"at least {least}: a decision accepts paper {least - 1}")
         review_errors = guess_errors(self.assignments, posterior, table, self.adversary)
+        worst_errors = after_decisions(self.assignments, posterior, table, self.adversary).min(axis=1)
         for name, value in (
             ("table", table),
             ("posterior", posterior),
             ("errors", errors),
             ("conference_error", float((posterior[:, None] * table * errors).sum())),
-            ("adversary_error", float(review_errors.min())),
+            ("adversary_error", float((worst_errors if self.per_decision else review_errors).min())),
             ("review_errors", review_errors),
+            ("worst_errors", worst_errors),
             ("papers", self.papers or least),
         ):
             object.__setattr__(self, name, value)
@@ -120,9 +133,8 @@ class Strategy:
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, in words; proved above."""
-        return guess_guarantee(
-            self.adversary_error, self.unit, f"{len(self.assignments)} candidate assignments, {LIKELY_AS_SCORED}"
-        )
+        neighbors = f"{len(self.assignments)} candidate assignments, {LIKELY_AS_SCORED}"
+        return guess_guarantee(self.adversary_error, f"{self.unit} ({over_decisions(self.per_decision)})", neighbors)
 
     @property
     def privacy_loss(self) -> float:
@@ -186,7 +198,10 @@ class Strategy:
 
     def summary(self) -> str:
         """The two errors in one line."""
-        return f"conference error {self.conference_error:.4f}, adversary error {self.adversary_error:.4f} ({self.unit})"
+        return (
+            f"conference error {self.conference_error:.4f}, adversary error {self.adversary_error:.4f} ({self.unit}; "
+            f"{over_decisions(self.per_decision)})"
+        )
 
     def __str__(self) -> str:
         return f"{self.summary()}\n{self.guarantee}"
@@ -199,7 +214,7 @@ class Strategy:
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """The strategy that :meth:`to_dict` wrote; its errors are computed anew."""
         names = [part.name for part in fields(cls) if part.init]
-        missing = set(names) - {"papers"} - set(data if isinstance(data, Mapping) else ())
+        missing = set(names) - {"papers", "per_decision"} - set(data if isinstance(data, Mapping) else ())
         if missing:
             got = Verbatim(f"no {min(missing)}") if isinstance(data, Mapping) else data
             raise BadInput("data", got=got, want=f"what {cls.__name__}.to_dict() returns")
@@ -208,6 +223,27 @@ class Strategy:
 
 def _as_tuple(value: Any) -> Any:
     return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
+
+
+def after_decisions(
+    assignments: Sequence[Sequence[int]] | Ints, posterior: Floats, table: Floats, adversary: str
+) -> Floats:
+    """The MAP adversary's error for every review (or the whole assignment) after every decision; 1 if it is never taken."""
+    joint = posterior[:, None] * table
+    taken = joint.sum(axis=0)
+    who = np.asarray(assignments)
+    guessed = who.T if adversary == "paper" else np.arange(len(who))[None, :]
+    best = np.empty((len(guessed), joint.shape[1]))
+    for row, values in zip(best, guessed, strict=True):
+        sums = np.zeros((int(values.max()) + 1, joint.shape[1]))
+        np.add.at(sums, values, joint)
+        row[:] = sums.max(axis=0)
+    return np.asarray(1.0 - np.divide(best, taken, out=np.zeros_like(best), where=taken > 0)).clip(0.0)
+
+
+def over_decisions(per_decision: bool) -> str:
+    """Whether a guarantee holds after every decision, in words."""
+    return "after every decision" if per_decision else "chosen before decisions are known; on average over decisions"
 
 
 def guess_errors(

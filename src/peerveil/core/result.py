@@ -218,8 +218,10 @@ def plain(value: Any) -> Any:
             return float(value)
         case float() | np.floating():
             return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        case Guarantee():
-            return value.to_dict()
+        case Guarantee():  # for readers; Guarantee.to_dict is the exact record
+            record = {"error": value.error} if value.error is not None else {}
+            unused = {"gap", "gap_unit"} if value.gap is None else set()
+            return {name: item for name, item in (value.to_dict() | record).items() if name not in unused}
         case Enum():
             return value.value
         case Fraction() | np.datetime64() | np.timedelta64():

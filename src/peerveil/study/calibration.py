@@ -2,171 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting, common
+from peerveil.study.calibration_model import DecisionModel, GroupedModel
 from peerveil.study.calibration_scores import CalibrateScores
+from peerveil.study.calibration_simulate import SimulateDecisions
 from peerveil.study.outcome import Outcome, OutcomePart
-from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
+from peerveil.study.spelling import Epsilon, Range, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    from peerveil.calibration.fit import MiscalibrationFit
+    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Reviews
     from peerveil.study.execute import Context, Inputs
 
 _NOTHING: Final = Verbatim("nothing")
 
 
-class _Decisions(Action["Reviews"]):
-    """What planning and deciding have in common: how many papers to accept, and how reviewers score."""
-
-    kinds = ("reviews",)
-    from_scores: ClassVar[bool] = False
-    """Whether it also works from this year's scores alone."""
-
-    accept: Annotated[
-        int | None, Range(ge=0, le=1_000_000), common("How many papers to accept.", "Papers to accept")
-    ] = None
-    accepted: Annotated[
-        InnerShare | None,
-        common(
-            "Instead of a number: the share of all papers expected above the line, such as 0.25.",
-            "Share of papers to accept",
-        ),
-    ] = None
-    history: Annotated[
-        tuple[ReviewsName, ...],
-        common(
-            "Reviews of past conferences, from which each reviewer's strictness (scale and bias) is fitted; the same people "
-            "need the same names there.",
-            "Past conference",
-        ),
-    ] = ()
-    reviewers: Annotated[
-        File | None,
-        Setting(
-            "Instead of a history: a table with reviewer, scale and bias, where score = scale * quality + bias.",
-            "Known strictness",
-        ),
-    ] = None
-    noise: Annotated[
-        float | None,
-        Range(ge=0),
-        Setting("Standard deviation of scores; by default fitted with the history.", "Noise of scores"),
-    ] = None
-    draws: Annotated[
-        int,
-        Range(ge=1, le=50),
-        Setting(
-            "With a history: how many credible functions of each reviewer to average over; 1 takes the mean.",
-            "Draws per reviewer",
-        ),
-    ] = 8
-    iterations: Annotated[
-        int,
-        Range(ge=60, le=1_000_000),
-        Setting("With a history: iterations of each of four chains.", "Iterations of the fit"),
-    ] = 1500
-    group_size: Annotated[
-        int,
-        Range(ge=2, le=6),
-        common(
-            "Papers whose committees could have been exchanged. Larger groups hide a writer among more people, and take "
-            "longer."
-        ),
-    ] = 5
-    exactly: Annotated[
-        bool,
-        Setting(
-            "Accept exactly the number of papers; otherwise about as many, with fewer wrong decisions.", "Exact number"
-        ),
-    ] = True
-    exchange: Annotated[
-        Literal["committees", "reviews"],
-        Setting("What could have been exchanged: whole committees, or also reviews within a committee (small groups)."),
-    ] = "committees"
-
-    def __post_init__(self) -> None:
-        got = _NOTHING if self.accept is None else Verbatim("a number and a share")
-        want = "a number of papers, or instead accepted: a share of all papers"
-        require((self.accept is None) != (self.accepted is None), "accept", got=got, want=want)
-        got = Verbatim("a history and reviewers") if self.history else _NOTHING
-        want = (
-            "past conferences, or instead reviewers: a table of strictness. This year's scores alone are enough for calibration "
-            "calibrate (for the operator), and calibration plan says whether that would help"
-        )
-        known = bool(self.history) + (self.reviewers is not None)
-        require(known == 1 or (known == 0 and self.from_scores), "history", got=got, want=want)
-        want = "the standard deviation of scores; it is fitted only with a history"
-        require(self.reviewers is None or self.noise is not None, "noise", got=_NOTHING, want=want)
-
-    def fit(self, inputs: Inputs[Reviews]) -> MiscalibrationFit | None:
-        """Strictness learned from the past, once per run; None if it was given as a table."""
-        if not self.history:
-            return None
-        fit: MiscalibrationFit | None
-        fitted, fit = self.__dict__.get("_fit", (None, None))
-        if fitted is not inputs:
-            from peerveil.calibration.fit import fit_miscalibration, known_reviewers
-
-            past = inputs.others["history"]
-            known_reviewers(inputs.table, past)
-            fit = fit_miscalibration(past, iterations=self.iterations, progress=False)
-            object.__setattr__(self, "_fit", (inputs, fit))
-        return fit
-
-    def model(self, inputs: Inputs[Reviews]) -> dict[str, Any]:
-        """How reviewers score, and how papers are accepted: the arguments of :class:`peerveil.calibration.Conference`."""
-        inputs.table.require_reviewers("calibration")
-        people = inputs.table.frame["reviewer"].unique().to_list()
-        fit, noise = self.fit(inputs), self.noise
-        functions: dict[Any, Any]
-        if fit is None:
-            assert self.reviewers is not None
-            functions = peerveil.calibration.read_miscalibration(self.reviewers, reviewers=people)
-        else:
-            functions, noise = fit.functions(people, draws=self.draws), fit.noise if noise is None else noise
-        settings = {name: getattr(self, name) for name in ("group_size", "exactly", "exchange")}
-        return {"functions": functions, "noise": noise, "accept": self.places, **settings}
-
-    @property
-    def places(self) -> Any:
-        """How many papers to accept: a number, or a line."""
-        return self.accept if self.accepted is None else peerveil.calibration.Threshold.share(self.accepted)
-
-    def conference(self, inputs: Inputs[Reviews]) -> peerveil.calibration.Conference:
-        """The conference; building it refuses what could not be decided."""
-        return peerveil.calibration.Conference(inputs.table, **self.model(inputs))
-
-
-class DecideConference(_Decisions):
+class DecideConference(GroupedModel):
     """Decide a conference once."""
 
     name, title = "calibration.decide", "Decide a conference"
     about = "Accept papers, correcting for strict reviewers without revealing who reviewed what."
     details = (
+        "Three guarantees: with neither `adversary_error` nor `epsilon`, groups of papers are decided by their scores alone, "
+        "which gives nothing away to anybody who knows the groups; with an adversary error, the best guess of a writer is wrong "
+        "that often; with an epsilon, decisions are differentially private and debited (`peerveil calibration leak` compares). "
         "Decide once: two decisions of the same reviews reveal more about who wrote what than one. With an account the decision "
-        "is recorded, and a second one is refused. `peerveil calibration plan` shows what protection costs."
+        "is recorded, and a second one is refused."
     )
     publishes = "which papers are accepted"
     operator = "how well each review is protected, with its writer"
     spends = once = recorded = drawn_once = True
     calls = "peerveil.calibration:Conference"
     examples = (
-        "reviews.csv --history past.csv --accept 40 --adversary-error 0.5",
-        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --adversary-error 0.5",
+        "reviews.csv --history past.csv --accept 40 --group-size 2 --exchange single",
+        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --adversary-error 0.5 --capped",
     )
 
     adversary_error: Annotated[
-        Share,
+        Share | None,
         common(
-            "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
+            "How often the best guess of a review's writer shall be wrong: 0.5 is half of the time. Refused if the scores of "
+            "some review make it impossible. By default decisions are made from the scores alone.",
             "How often a guess of the writer shall be wrong",
         ),
-    ]
+    ] = None
+    capped: Annotated[
+        bool,
+        Setting(
+            "Where the scores of a review leave less than the adversary error, protect it as far as they allow, instead of "
+            "refusing.",
+            "As far as the scores allow",
+        ),
+    ] = False
+    epsilon: Annotated[
+        Epsilon | None,
+        Setting(
+            "Instead: privacy budget (epsilon) for an exchange of two reviews between their writers; accepts exactly the number "
+            "of papers.",
+            "Epsilon",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        want = "no adversary_error beside it: one guarantee for one decision"
+        require(self.epsilon is None or self.adversary_error is None, "epsilon", got=self.epsilon, want=want)
+        want = "a number of papers to accept, exactly, with an epsilon"
+        require(self.epsilon is None or (self.accept is not None and self.exactly), "accept", got=_NOTHING, want=want)
 
     @classmethod
     def suggest(cls, table: Reviews) -> SuggestedStep | None:
@@ -175,14 +82,17 @@ class DecideConference(_Decisions):
             return None
         return SuggestedStep(
             "Which papers should be accepted, correcting for strict reviewers? Needs a past conference under [data].",
-            {"history": ["past"], "adversary_error": 0.5, "accepted": 0.25},
-            {"adversary_error": "the best guess of a review's writer is wrong at least this often"},
+            {"history": ["past"], "accepted": 0.25, "group_size": 2, "exchange": "single"},
+            {"group_size": "from the scores alone: which of two papers a review belongs to stays a secret"},
             commented=True,
         )
 
-    def guarantee(self, inputs: Inputs[Reviews]) -> None:
-        """None to debit: the guarantee is recorded once it is known."""
-        self.conference(inputs)
+    def guarantee(self, inputs: Inputs[Reviews]) -> Guarantee | None:
+        """The epsilon; without one there is nothing to debit, and the guarantee is recorded once it is known."""
+        conference = self.conference(inputs)
+        if self.adversary_error is not None and not self.capped:
+            conference.require_possible(self.adversary_error)
+        return None if self.epsilon is None else conference.lottery(self.epsilon).guarantee
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
         """That it is done once, how much the past tells, and what the guarantee does not cover."""
@@ -190,7 +100,8 @@ class DecideConference(_Decisions):
             "Decide once: two decisions of the same reviews reveal more about who wrote what than one. The account records "
             "this decision and refuses a second one."
         )
-        return [once, *self._known_from_past(inputs), *self.conference(inputs).not_covered]
+        not_covered = self.conference(inputs).not_covered if self.epsilon is None else []
+        return [once, *self._known_from_past(inputs), *not_covered]
 
     def _known_from_past(self, inputs: Inputs[Reviews]) -> list[str]:
         from peerveil.calibration.fit import history_in_words
@@ -202,42 +113,49 @@ class DecideConference(_Decisions):
         context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
+        own = {name: getattr(self, name) for name in ("adversary_error", "epsilon", "per_decision", "capped")}
         decision, sheet = conference.decide(
-            adversary_error=self.adversary_error, randomness=context.randomness, account=context.account, progress=False
+            **own, randomness=context.randomness, account=context.account, progress=False
         )
         figures, fit = decision.figures(), self.fit(inputs)
-        public = OutcomePart(
-            f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv); {decision.conference_error:.1%} "
-            "of the decisions are expected to be wrong.",
-            [
-                f"{decision.protection}.",
-                f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
-                "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
-            ],
-            figures,
-        )
+        answer = f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv)"
+        findings: list[Any] = [f"{decision.protection}.", "What the scores alone reveal, no decision can hide."]
+        if decision.conference_error is not None:
+            answer += (
+                f"; {decision.conference_error:.1%} of the decisions are expected to be wrong, {decision.plain_error:.1%} by the "
+                "plain mean"
+            )
+            findings.append("The guarantee is about the review that is easiest to guess.")
+        public = OutcomePart(f"{answer}.", findings, figures)
         public.csv("decisions.csv", decision.frame())
         public.json("decisions.json", decision)
         question = "Which papers should be accepted, correcting for strict reviewers?"
         outcome = Outcome.guaranteed(question, decision.guarantee, public=public)
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
-        outcome.attack = [
-            "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
-            "afterwards, or knows more, can do better."
-        ]
+        if self.epsilon is None:
+            after = (
+                ""
+                if self.per_decision or self.adversary_error is None
+                else " chooses the review after the decisions, or"
+            )
+            outcome.attack = [
+                f"The guarantee is about one review at a time: an attacker who{after} knows more can do better."
+            ]
         history = [] if fit is None else [f"Fitted from the history: {fit.summary()}."]
         outcome.private = OutcomePart(
-            findings=[f"{sheet.summary()}.", *conference.not_covered, *self._known_from_past(inputs), *history],
+            findings=[f"{sheet.summary()}.", *self.cautions(inputs)[1:], *history],
             results=sheet.figures(),
         )
         outcome.private.csv("sheet.csv", sheet.frame())
         caption = "How often the best adversary is wrong about a review's writer, against what the scores alone leave."
+        if self.epsilon is not None:
+            caption = "How likely every paper was accepted, against its plain mean."
         outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
 
-class PlanDecisions(_Decisions, PlanAction["Reviews"]):
+class PlanDecisions(GroupedModel, PlanAction["Reviews"]):
     """Whether calibration would help, and what protection costs."""
 
     name, title = "calibration.plan", "Plan decisions"
@@ -295,67 +213,80 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
-        own = {name: getattr(self, name) for name in ("adversary", "demands", "most_groups")}
+        own = {name: getattr(self, name) for name in ("adversary", "demands", "most_groups", "per_decision")}
         return peerveil.calibration.plan_decisions(inputs.table, **own, **model, progress=False)
 
 
-class SimulateDecisions(Action[None]):
-    """Guaranteed against observed errors."""
+class LeakOfDecisions(DecisionModel, PlanAction["Reviews"]):
+    """What decisions would give away."""
 
-    name, title = "calibration.simulate", "Simulate decisions"
-    about = "Simulate decisions on synthetic papers against the best adversary: guaranteed and observed errors."
-    publishes = "guaranteed and observed errors; no data are read"
-    examples = (
-        "--function 1:0.5 --function 0.7:-0.5 --noise 0.4 --share 0.6 --draws 20000",
-        "--function 1:0.5 --function 0.7:-0.5 --function 1.2:0 --accept 1 --adversary-error 0.5 --draws 200",
+    name, title = "calibration.leak", "Gain and leak of decisions"
+    about = "Show what each way to decide would gain, and what it would reveal about who wrote which review."
+    details = (
+        "Conferences are simulated on this assignment with these reviewers; the scores themselves are not used, and nothing is "
+        "decided or spent. Compared are the plain mean, open calibration, announced groups decided by their scores alone, the "
+        "panels of `peerveil calibration decide --adversary-error`, its differential privacy, and committees balanced before "
+        "review. Leak is how often an attacker who knows everything else guesses right which of two reviewers wrote which of two "
+        "reviews."
     )
+    operator = "gain and leak: computed from who reviews what and reviewers' strictness, which you hold"
+    calls = "peerveil.calibration:plan_leak"
+    examples = (
+        "reviews.csv --history past.csv --accept 40",
+        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accept 40 --epsilon 4 --epsilon 8 --conferences 50",
+    )
+    question = "What would calibrated decisions gain, and what would they give away?"
+    caption = "Gain over the plain mean against what decisions add to what the scores give away; up and left is better."
+    costs_nothing = "Nothing is decided or spent."
 
-    functions: Annotated[
-        tuple[ScaleAndBias, ...],
-        common(
-            "How each reviewer scores: score = scale * quality + bias. Two reviewers are pairs, more are panels.",
-            "Reviewers",
-        ),
-    ] = ((1.0, 0.5), (0.7, -0.5))
-    noise: Annotated[float, Range(ge=0), common("Standard deviation of scores.", "Noise of scores")] = 0.4
-    share: Annotated[
-        Share,
-        Setting("Pairs: how much of the possible protection to use, from none (0) to all (1).", "Share of protection"),
-    ] = 0.5
-    accept: Annotated[int, Range(ge=0, le=20), Setting("Panels: how many papers to accept.", "Papers to accept")] = 1
-    adversary_error: Annotated[
-        Share, Setting("Panels: how often the best guess of a review's writer shall be wrong.", "Error of the guess")
-    ] = 0.5
-    draws: Annotated[
-        int | None,
-        Range(ge=1, le=10_000_000),
-        Setting("How many pairs or panels to simulate; by default 100,000 pairs or 1,000 panels.", "Simulations"),
-    ] = None
-    seed: Annotated[int, Range(ge=0), Setting("The same seed gives the same papers.")] = 0
+    group_sizes: Annotated[
+        tuple[int, ...],
+        Setting("Sizes of announced groups to try; panels and the attack use the first.", "Sizes of groups"),
+    ] = (2, 3)
+    epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons")] = (
+        "4",
+        "8",
+        "16",
+    )
+    demands: Annotated[
+        tuple[Share, ...],
+        Setting("Adversary errors of panels to try, as far as the scores allow.", "Errors of the guess"),
+    ] = (0.3,)
+    conferences: Annotated[
+        int, Range(ge=1, le=10_000), common("How many conferences to simulate.", "Simulated conferences")
+    ] = 20
+    seed: Annotated[int, Range(ge=0), Setting("The same seed gives the same conferences.")] = 0
 
-    def __post_init__(self) -> None:
-        count = len(self.functions)
-        require(count >= 2, "functions", got=Verbatim(f"{count}"), want="at least two reviewers")
+    def guarantee(self, inputs: Inputs[Reviews]) -> None:
+        """None: nothing is decided."""
+        self.model(inputs)
 
-    def run(self, inputs: Inputs[None], context: Context) -> Outcome:  # noqa: ARG002
-        """Simulate pairs or panels."""
-        from peerveil.calibration.simulate import simulate_decisions
+    def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
+        """Simulate."""
+        context.progress(0.0, "fitting reviewers' strictness" if self.history else "simulating")
+        model = self.model(inputs)
+        context.progress(0.3, "simulating conferences")
+        own = {name: getattr(self, name) for name in ("group_sizes", "epsilons", "demands", "conferences", "seed")}
+        return peerveil.calibration.plan_leak(inputs.table, **own, **model, progress=False)
 
-        people = [peerveil.calibration.Affine(scale, bias) for scale, bias in self.functions]
-        if len(people) > 2:
-            context.progress(0.0, "simulating panels")
-        simulation = simulate_decisions(people, **self.arguments(but=("functions",)))
-        failed = simulation.farthest >= 5
-        answer = (
-            f"Guaranteed and observed errors {'DISAGREE' if failed else 'agree'} over {simulation.draws:,} draws (at most "
-            f"{simulation.farthest:.1f} standard errors apart)."
-        )
-        part = OutcomePart(answer, [f"{simulation.conference}.", f"{simulation.adversary}."], simulation.to_dict())
-        reason = "No data are read: papers and reviewers are synthetic."
-        outcome = Outcome("Do guaranteed and observed errors agree?", reason, simulation.mark, part, failed=failed)
-        caption = "Guaranteed errors (lines) and observed ones (points, with five standard errors)."
-        outcome.figure(simulation.plot, simulation.summary(), caption, public=True)
-        return outcome
+    def report(self, plan: Any, **options: Any) -> Outcome:
+        """Gains in points of the best papers, guesses in percent."""
+        columns = ["option", "gain (points)", "right guesses", "near the line", "certain", "certain near the line"]
+        rows = [
+            (
+                one.name,
+                f"{100 * one.gain:+.1f} ± {100 * one.gain_error:.1f}",
+                *(f"{share:.1%}" for share in one.guesses),
+            )
+            for one in plan.options
+        ]
+        return super().report(plan, cells=(columns, rows), **options)
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (CalibrateScores, DecideConference, PlanDecisions, SimulateDecisions)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
+    CalibrateScores,
+    PlanDecisions,
+    LeakOfDecisions,
+    DecideConference,
+    SimulateDecisions,
+)

@@ -79,6 +79,7 @@ data = "reviews"
 account = "chairs"
 history = ["last-year"]
 adversary_error = 0.4
+capped = true                # where the scores of a review leave less, as far as they allow
 accept = {accept}
 group_size = 6               # papers whose committees could have been exchanged
 

@@ -515,6 +515,7 @@ def test_a_conference_is_decided_once(console: LocalConsole) -> None:
         "history": history,
         "accepted": "0.25",
         "adversary_error": "0.4",
+        "capped": "true",
         "draws": "1",
         "iterations": "600",
     }

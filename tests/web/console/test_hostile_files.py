@@ -30,8 +30,15 @@ NAMED = {
 SETTINGS: dict[str, dict[str, str]] = {
     "release.ask": {"epsilon": "1"},
     "timing.post": {"gap": "45m"},
-    "calibration.decide": {"accept": "5", "adversary_error": "0.3", "draws": "1", "iterations": "600"},
+    "calibration.decide": {
+        "accept": "5",
+        "adversary_error": "0.3",
+        "capped": "true",
+        "draws": "1",
+        "iterations": "600",
+    },
     "calibration.plan": {"accept": "5", "draws": "1", "iterations": "600", "demands": "0, 1", "most_groups": "2"},
+    "calibration.leak": {"accept": "5", "draws": "1", "iterations": "600", "conferences": "1"},
     "truth.randomize": {"epsilon": "1", "classes": "0, 1"},
     "truth.plan": {"epsilons": "2", "tasks": "20", "trials": "1"},
 }

@@ -1,8 +1,8 @@
-"""Figures 1, 2, 3, 4 and 6 of *Calibration with Privacy in Peer Review* (Figure 5 and Table 1: illustrations).
+"""Figures 1, 2, 3, 4 and 6, Algorithm 2 and Proposition B.3 of *Calibration with Privacy in Peer Review*.
 
 Figures 1, 2, 4 and 6 are drawn in the paper without numbers on the axes: what can be read is the coordinates in
 symbols, which are evaluated here on an instance and compared with what our code finds. Figure 3 is a simulation whose
-values can be compared with the errata's measurements.
+values can be compared with the errata's measurements. (Figure 5 and Table 1: illustrations.)
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerveil.calibration import Affine, Pair, fit_miscalibration
+from peerveil.calibration import Affine, Pair, Strategy, fit_miscalibration, respond_assignment
 from peerveil.calibration.fit import FitNotConverged
+from peerveil.calibration.strategy import best_decisions
 from peerveil.core.progress import progress_bar
 from peerveil.data import Reviews
+from peerveil.papers.calibration.average import AverageCase, simulate_average
 from peerveil.papers.calibration.methods import (
     kendall_distance,
     least_squares,
@@ -26,7 +28,7 @@ from peerveil.papers.calibration.methods import (
     with_known,
     within_conference,
 )
-from peerveil.papers.calibration.printed import keep_as_printed
+from peerveil.papers.calibration.printed import keep_as_printed, response_as_printed
 from peerveil.papers.reproduce.experiment import Comparison, Reproduction, Verdict
 from peerveil.papers.reproduce.illustrations import instance, of_module
 from peerveil.report.figures import COLORS, figure_style, new_axes
@@ -295,11 +297,91 @@ def figure_6(quick: bool = False, progress: bool | None = None) -> Reproduction:
     )
 
 
+def algorithm_2(quick: bool = False, progress: bool | None = None) -> Reproduction:  # noqa: ARG001
+    """Algorithm 2: without noise, a coin with chance E_C/zeta between Algorithm 1 at its end and the true assignment."""
+    case, draws = AverageCase([Affine(1, 0.5), Affine(1, -0.5)], noise=0.0), 20_000 if quick else 1_000_000
+    (_, eta), zeta = case.ends[0], case.zeta
+    rows: list[Comparison] = []
+    points = []
+    for share in (0.25, 0.5, 1.0, 1.5):
+        allowed = share * zeta
+        strategy = case.strategy(conference_error=allowed)
+        played = simulate_average(strategy, draws=draws, seed=1)
+        errors = min(allowed, zeta), min(allowed, zeta) + eta
+        for name, paper, check in zip(
+            ("conference", "adversary"), errors, (played.conference, played.adversary), strict=True
+        ):
+            label = f"{name} error, {share:g} zeta allowed" + (
+                " (more than zeta: operate at zeta)" if share > 1 else ""
+            )
+            rows.append(_row(f"{label}: computed", paper, getattr(strategy, f"{name}_error"), 1e-6))
+            rows.append(_row(f"{label}: {draws:,} pairs played", paper, check.observed, 5 * check.standard_error))
+        points.append((played.conference.observed, played.adversary.observed))
+
+    def draw(axes: list[Axes]) -> None:
+        case.frontier().draw(axes[0])
+        axes[0].plot(*zip(*points, strict=True), "o", color=COLORS["accent"], label="played")
+        axes[0].legend(fontsize=9)
+
+    note = f"Theorem 4.4 holds as printed: on average E_C and E_C + eta, up to zeta = {zeta:.4f} (eta = {eta:.4f})."
+    return _made("algorithm-2", "Errors on average over pairs, no noise", rows, note, draw)
+
+
+def proposition_b3(quick: bool = False, progress: bool | None = None) -> Reproduction:  # noqa: ARG001
+    """Proposition B.3: randomized response with parameter e^epsilon is epsilon-DP; as printed it mostly flips."""
+    pair, *_ = instance()
+    best = best_decisions(pair.posterior, pair.errors)
+    rows, curves = [], []
+    for epsilon in (0.25, 0.5, 1.0, 2.0, 4.0):
+        keep, ours = response_as_printed(epsilon), respond_assignment(pair, epsilon=epsilon)
+        printed = Strategy(
+            table=np.array([[keep, 1 - keep], [1 - keep, keep]]) @ np.eye(2)[best], **pair.strategy_fields
+        )
+        rows += [
+            _row(f"loss of the response, epsilon {epsilon:g}, as printed", epsilon, printed.privacy_loss),
+            _row(
+                f"loss of the response, epsilon {epsilon:g}, keeping e^epsilon/(1 + e^epsilon)",
+                epsilon,
+                ours.strategy.privacy_loss,
+                1e-6,
+            ),
+            Comparison(
+                f"chance to keep the true assignment, epsilon {epsilon:g}",
+                f"{keep:.4g}",
+                f"{ours.response.keep:.4g}",
+                Verdict.ERRATUM,
+                "erratum: the printed one flips more often than it keeps; both are private",
+            ),
+        ]
+        curves.append((epsilon, printed.conference_error, ours.strategy.conference_error))
+    optimal = pair.strategy(adversary_error=pair.frontier().end[1] / 2)
+    loss = optimal.privacy_loss
+    rows.append(
+        Comparison(
+            "loss of an optimal strategy (Algorithm 3)", "not epsilon-DP", f"{loss:.4g}", Verdict.of(loss == np.inf)
+        )
+    )
+
+    def draw(axes: list[Axes]) -> None:
+        epsilon, printed, ours = zip(*curves, strict=True)
+        axes[0].plot(epsilon, printed, "s-", color=COLORS["leak"], label="as printed")
+        axes[0].plot(epsilon, ours, "o-", color=COLORS["private"], label="kept with e^ε/(1 + e^ε)")
+        axes[0].set(xlabel="epsilon", ylabel="error of the conference", ylim=(0, None))
+        axes[0].legend(fontsize=9)
+
+    note = (
+        "The claim of privacy holds. The printed probabilities are exchanged: more epsilon then makes decisions worse."
+    )
+    return _made("proposition-b3", "Randomized response on the assignment", rows, note, draw)
+
+
 EXPERIMENTS: dict[str, Callable[[bool, bool | None], Reproduction]] = {
     "calibration/figure-1": figure_1,
     "calibration/figure-2": figure_2,
     "calibration/figure-3": figure_3,
     "calibration/figure-4": figure_4,
     "calibration/figure-6": figure_6,
+    "calibration/algorithm-2": algorithm_2,
+    "calibration/proposition-b3": proposition_b3,
     **of_module("calibration"),
 }
