@@ -223,7 +223,7 @@ def claims() -> Iterator[Claim]:
         Claim,
         covers=("rankings.consensus",),
         pairs=(Neighbors("the last agrees or opposes", few, np.vstack([few[1:], few[0][::-1]])),),
-        guarantee=ranking_guarantee(_EPSILON, partial=True),
+        guarantee=ranking_guarantee(_EPSILON),
         samples=10_000,
     )
     yield summed(name="rankings, consensus, epsilon 1", mechanism=_consensus_sums)

@@ -184,7 +184,7 @@ def consensus(
     ballots.require_enough()
     noise = None if exact is None else PermutohedronNoise(ballots.items, exact)
     sums, sample = _sums(ballots, with_sample=exact is None)
-    guarantee = ranking_guarantee(exact, partial=True)
+    guarantee = ranking_guarantee(exact)
     if noise is not None:
         if account is not None:
             purpose = f"the consensus of rankings of {ballots.items} items"

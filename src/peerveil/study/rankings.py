@@ -66,7 +66,7 @@ class RankConsensus(Action["Rankings"]):
         if self.epsilon == "none":
             return None
         PermutohedronNoise(len(inputs.table.items), self.epsilon)
-        return ranking_guarantee(self.epsilon, partial=True)
+        return ranking_guarantee(self.epsilon)
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Find it once."""
