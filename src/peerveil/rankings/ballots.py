@@ -127,7 +127,9 @@ class Ballots:
             people = counts
             if self.weight_cap is not None:
                 counts, people = np.minimum(counts, self.weight_cap), np.ones(len(ranks), np.int64)
-                for weight, number in zip(*(part.tolist() for part in np.unique(counts, return_counts=True)), strict=True):
+                for weight, number in zip(
+                    *(part.tolist() for part in np.unique(counts, return_counts=True)), strict=True
+                ):
                     self._weights[weight] = self._weights.get(weight, 0) + number
             self.total += int(people.sum())
             if self.total > _MOST_COUNT:

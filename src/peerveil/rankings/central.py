@@ -188,10 +188,10 @@ class PairsNorm(CentralTest):
     """The length of the vector of signed sums over disjoint pairs of items.
 
     **Proof.** A ranking contributes a vector with floor(m/2) entries +1 or -1, times its person's weight. Replacing it moves
-    the sum by a vector of length at most 2 sqrt(floor(m/2)) times the largest weight. ∎  Where a ranking leaves a pair open (an item missing, or a tie), a fair coin of its
-    own decides, whatever the data: for fixed coins the bound holds, and coins that do not depend on the data cannot
-    increase the loss. If what people leave open is independent of how they order the rest, the null is the same as for
-    complete rankings.
+    the sum by a vector of length at most 2 sqrt(floor(m/2)) times the largest weight. ∎ Where a ranking leaves a pair open (an
+    item missing, or a tie), a fair coin of its own decides, whatever the data: for fixed coins the bound holds, and
+    coins that do not depend on the data cannot increase the loss. If what people leave open is independent of how they order
+    the rest, the null is the same as for complete rankings.
     """
 
     name = "pairs-norm"
@@ -217,7 +217,11 @@ class PairsNorm(CentralTest):
 
     def squares(self) -> Law:
         """The law of the statistic's square: disjoint pairs of a uniform ranking are independent fair signs."""
-        return weighted_squares_null(self.weights, self.pairs) if self.weights else squares_null((self.rankings,) * self.pairs)
+        return (
+            weighted_squares_null(self.weights, self.pairs)
+            if self.weights
+            else squares_null((self.rankings,) * self.pairs)
+        )
 
     def null(self) -> Law:
         """Exact; simulated for weights."""

@@ -14,21 +14,23 @@ from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
-from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
+from peerveil.rankings.central import PRIVATE, PairsNorm, RankNorm, central_test
 from peerveil.rankings.figures import draw_test
-from peerveil.rankings.laws import Law, NoisyLaw
 from peerveil.rankings.mallows import read_share
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
+    from peerveil.rankings.laws import Law, NoisyLaw
 
 METHODS: Final = ("auto", "friedman", *PRIVATE)
 WITHOUT_EPSILON: Final = ("auto", "friedman", "pairs-norm")
 """Methods that also run without an epsilon, or only so (Friedman's test)."""
 TAKE_WEIGHTS: Final = ("auto", "friedman", "rank-norm", "pairs-norm")
 
-_REPLACED: Final = "one person's ranking, complete or not, is replaced by any other; how many people and items there are"
+_REPLACED: Final = (
+    "one person's ranking, complete or not, is replaced by any other; how many people and items there are"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,9 +193,7 @@ def uniformity_test(
     )
 
 
-def _statistic(
-    ballots: Ballots, method: str, epsilon: Fraction | None, source: Randomness
-) -> tuple[CentralTest, float]:
+def _statistic(ballots: Ballots, method: str, epsilon: Fraction | None, source: Randomness) -> tuple[Any, float]:
     """The test and its exact statistic. A stream is read to its end here, and only then is its length known."""
     m, one_pass = ballots.items, "friedman" if epsilon is None else "rank-norm"
     weighted = ballots.weight_cap is not None
