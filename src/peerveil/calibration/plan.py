@@ -15,7 +15,7 @@ import polars as pl
 
 from peerveil.calibration.conference import GROUP_SIZE, Conference
 from peerveil.calibration.frontier import ENOUGH, Frontier, draw_ceiling
-from peerveil.calibration.panel import Panel, group_strategy
+from peerveil.calibration.panel import Panel
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import numbers, whole
 from peerveil.core.progress import progress_bar
@@ -117,7 +117,6 @@ def plan_decisions(
     exchange: str = "committees",
     demands: Sequence[float] = _DEMANDS,
     most_groups: int = 100,
-    per_decision: bool = True,
     columns: Mapping[str, str] | None = None,
     progress: bool | None = None,
 ) -> Frontier | Tradeoff:
@@ -136,9 +135,6 @@ def plan_decisions(
         The adversary errors to try for a conference.
     most_groups
         At most so many groups are tried, evenly chosen.
-    per_decision
-        For a conference: demand it after every decision, as :meth:`Conference.decide` does, or on average over decisions. The
-        frontier of a panel is an average over decisions.
     progress
         Whether to show a bar; ``None`` shows it on a terminal.
 
@@ -165,8 +161,7 @@ def plan_decisions(
     )
     check_adversary(conference.reviews, adversary)
     if not _is_panel(conference.reviews):
-        tried: dict[str, Any] = {"demands": demands, "most_groups": most_groups, "per_decision": per_decision}
-        return plan_conference(conference, **tried, progress=progress)
+        return plan_conference(conference, demands=demands, most_groups=most_groups, progress=progress)
     frame = conference.reviews.frame
     people = sorted(frame["reviewer"].to_list(), key=str)
     scores = frame.sort("paper", maintain_order=True).group_by("paper", maintain_order=True).agg("score")["score"]
@@ -188,12 +183,7 @@ def _is_panel(reviews: Reviews) -> bool:
 
 
 def plan_conference(
-    conference: Conference,
-    *,
-    demands: Sequence[float] = _DEMANDS,
-    most_groups: int = 100,
-    per_decision: bool = True,
-    progress: bool | None = None,
+    conference: Conference, *, demands: Sequence[float] = _DEMANDS, most_groups: int = 100, progress: bool | None = None
 ) -> Tradeoff:
     """What conference and adversary err for several demands, from at most so many groups, evenly chosen."""
     levels = np.sort(numbers(demands, "demands", low=0, high=1, dimensions=(1,), want="probabilities"))
@@ -203,7 +193,7 @@ def plan_conference(
     papers = reviews = 0
     with progress_bar("trying demands", len(chosen), show=progress) as advance:
         for group in conference.groups(chosen):
-            strategies = [group_strategy(group.panel, level, per_decision) for level in levels.tolist()]
+            strategies = [group.panel.strategy(adversary_error=level, capped=True) for level in levels.tolist()]
             cost += [strategy.conference_error * len(group.papers) for strategy in strategies]
             missed += [strategy.review_errors.sum() for strategy in strategies]
             papers += len(group.papers)

@@ -8,12 +8,11 @@ import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart
-from peerveil.study.spelling import Epsilon, File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
+from peerveil.study.spelling import File, InnerShare, Range, ReviewsName, ScaleAndBias, Share, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
     from peerveil.calibration.fit import MiscalibrationFit
-    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Reviews
     from peerveil.study.execute import Context, Inputs
 
@@ -83,19 +82,9 @@ class _Decisions(Action["Reviews"]):
         ),
     ] = True
     exchange: Annotated[
-        Literal["committees", "reviews", "single"],
-        Setting(
-            "What could have been exchanged in a group: whole committees, also reviews within a committee, or each k-th review "
-            "by itself (small groups)."
-        ),
+        Literal["committees", "reviews"],
+        Setting("What could have been exchanged: whole committees, or also reviews within a committee (small groups)."),
     ] = "committees"
-    per_decision: Annotated[
-        bool,
-        Setting(
-            "The adversary error holds after every decision that can be taken, not only on average over decisions.",
-            "After every decision",
-        ),
-    ] = True
 
     def __post_init__(self) -> None:
         got = _NOTHING if self.accept is None else Verbatim("a number and a share")
@@ -148,52 +137,25 @@ class DecideConference(_Decisions):
     name, title = "calibration.decide", "Decide a conference"
     about = "Accept papers, correcting for strict reviewers without revealing who reviewed what."
     details = (
-        "Three guarantees: with neither `adversary_error` nor `epsilon`, groups of papers are decided by their scores alone, which "
-        "gives nothing away to anybody who knows the groups; with an adversary error, the best guess of a writer is wrong that "
-        "often; with an epsilon, decisions are differentially private and debited. `peerveil calibration leak` compares them. "
         "Decide once: two decisions of the same reviews reveal more about who wrote what than one. With an account the decision "
-        "is recorded, and a second one is refused."
+        "is recorded, and a second one is refused. `peerveil calibration plan` shows what protection costs."
     )
     publishes = "which papers are accepted"
     operator = "how well each review is protected, with its writer"
     spends = once = recorded = drawn_once = True
     calls = "peerveil.calibration:Conference"
     examples = (
-        "reviews.csv --history past.csv --accept 40 --group-size 2 --exchange single",
-        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --adversary-error 0.5 --capped",
+        "reviews.csv --history past.csv --accept 40 --adversary-error 0.5",
+        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accepted 0.25 --adversary-error 0.5",
     )
 
     adversary_error: Annotated[
-        Share | None,
+        Share,
         common(
-            "How often the best guess of a review's writer shall be wrong: 0.5 is half of the time. Refused if the scores of some "
-            "review make it impossible. By default decisions are made from the scores alone.",
+            "How often the best guess of a review's writer shall be wrong, as far as the scores allow: 0.5 is half of the time.",
             "How often a guess of the writer shall be wrong",
         ),
-    ] = None
-    capped: Annotated[
-        bool,
-        Setting(
-            "Where the scores of a review leave less than the adversary error, protect it as far as they allow, instead of "
-            "refusing.",
-            "As far as the scores allow",
-        ),
-    ] = False
-    epsilon: Annotated[
-        Epsilon | None,
-        Setting(
-            "Instead: privacy budget (epsilon) for an exchange of two reviews between their writers; accepts exactly the number "
-            "of papers.",
-            "Epsilon",
-        ),
-    ] = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        want = "no adversary_error beside it: one guarantee for one decision"
-        require(self.epsilon is None or self.adversary_error is None, "epsilon", got=self.epsilon, want=want)
-        want = "a number of papers to accept, exactly, with an epsilon"
-        require(self.epsilon is None or (self.accept is not None and self.exactly), "accept", got=_NOTHING, want=want)
+    ]
 
     @classmethod
     def suggest(cls, table: Reviews) -> SuggestedStep | None:
@@ -202,15 +164,14 @@ class DecideConference(_Decisions):
             return None
         return SuggestedStep(
             "Which papers should be accepted, correcting for strict reviewers? Needs a past conference under [data].",
-            {"history": ["past"], "accepted": 0.25, "group_size": 2, "exchange": "single"},
-            {"group_size": "from the scores alone: which of two papers a review belongs to stays a secret"},
+            {"history": ["past"], "adversary_error": 0.5, "accepted": 0.25},
+            {"adversary_error": "the best guess of a review's writer is wrong at least this often"},
             commented=True,
         )
 
-    def guarantee(self, inputs: Inputs[Reviews]) -> Guarantee | None:
-        """The epsilon; without one there is nothing to debit, and the guarantee is recorded once it is known."""
-        conference = self.conference(inputs)
-        return None if self.epsilon is None else conference.lottery(self.epsilon).guarantee
+    def guarantee(self, inputs: Inputs[Reviews]) -> None:
+        """None to debit: the guarantee is recorded once it is known."""
+        self.conference(inputs)
 
     def cautions(self, inputs: Inputs[Reviews]) -> list[str]:
         """That it is done once, how much the past tells, and what the guarantee does not cover."""
@@ -218,8 +179,7 @@ class DecideConference(_Decisions):
             "Decide once: two decisions of the same reviews reveal more about who wrote what than one. The account records "
             "this decision and refuses a second one."
         )
-        not_covered = self.conference(inputs).not_covered if self.epsilon is None else []
-        return [once, *self._known_from_past(inputs), *not_covered]
+        return [once, *self._known_from_past(inputs), *self.conference(inputs).not_covered]
 
     def _known_from_past(self, inputs: Inputs[Reviews]) -> list[str]:
         from peerveil.calibration.fit import history_in_words
@@ -231,44 +191,37 @@ class DecideConference(_Decisions):
         context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         conference = self.conference(inputs)
         context.progress(0.5, "deciding")
-        own = {name: getattr(self, name) for name in ("adversary_error", "epsilon", "per_decision", "capped")}
         decision, sheet = conference.decide(
-            **own, randomness=context.randomness, account=context.account, progress=False
+            adversary_error=self.adversary_error, randomness=context.randomness, account=context.account, progress=False
         )
         figures, fit = decision.figures(), self.fit(inputs)
-        answer = f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv)"
-        findings = [f"{decision.protection}.", "What the scores alone reveal, no decision can hide."]
-        if decision.conference_error is not None:
-            answer += (
-                f"; {decision.conference_error:.1%} of the decisions are expected to be wrong, {decision.plain_error:.1%} by the "
-                "plain mean"
-            )
-            findings.append("The guarantee is about the review that is easiest to guess.")
-        public = OutcomePart(f"{answer}.", findings, figures)
+        public = OutcomePart(
+            f"{figures['accepted']} of {figures['papers']} papers are accepted (decisions.csv); {decision.conference_error:.1%} "
+            "of the decisions are expected to be wrong.",
+            [
+                f"{decision.protection}.",
+                f"The expected share of papers on the wrong side of the line is {decision.conference_error:.3f}.",
+                "The guarantee is about the review that is easiest to guess. What the scores alone reveal, no decision can hide.",
+            ],
+            figures,
+        )
         public.csv("decisions.csv", decision.frame())
         public.json("decisions.json", decision)
         question = "Which papers should be accepted, correcting for strict reviewers?"
         outcome = Outcome.guaranteed(question, decision.guarantee, public=public)
         outcome.protect("the writer of one review", decision.guarantee)
         outcome.protect("all reviews by one person", "not guaranteed: each review by itself")
-        if self.epsilon is None:
-            after = (
-                ""
-                if self.per_decision or self.adversary_error is None
-                else " chooses the review after the decisions, or"
-            )
-            outcome.attack = [
-                f"The guarantee is about one review at a time: an attacker who{after} knows more can do better."
-            ]
+        outcome.attack = [
+            "The guarantee is about one review, chosen before the decisions are known: an attacker who chooses the review "
+            "afterwards, or knows more, can do better."
+        ]
         history = [] if fit is None else [f"Fitted from the history: {fit.summary()}."]
         outcome.private = OutcomePart(
-            findings=[f"{sheet.summary()}.", *self.cautions(inputs)[1:], *history],
+            findings=[f"{sheet.summary()}.", *conference.not_covered, *self._known_from_past(inputs), *history],
             results=sheet.figures(),
         )
         outcome.private.csv("sheet.csv", sheet.frame())
         caption = "How often the best adversary is wrong about a review's writer, against what the scores alone leave."
-        if self.epsilon is not None:
-            caption = "How likely every paper was accepted, against its plain mean."
         outcome.figure(sheet.plot, caption, caption, public=False)
         return outcome
 
@@ -321,70 +274,8 @@ class PlanDecisions(_Decisions, PlanAction["Reviews"]):
         context.progress(0.0, "fitting reviewers' strictness" if self.history else "deciding")
         model = self.model(inputs)
         context.progress(0.5, "trying demands")
-        own = {name: getattr(self, name) for name in ("adversary", "demands", "most_groups", "per_decision")}
+        own = {name: getattr(self, name) for name in ("adversary", "demands", "most_groups")}
         return peerveil.calibration.plan_decisions(inputs.table, **own, **model, progress=False)
-
-
-class LeakOfDecisions(_Decisions, PlanAction["Reviews"]):
-    """What decisions would give away."""
-
-    name, title = "calibration.leak", "Gain and leak of decisions"
-    about = "Show what each way to decide would gain, and what it would reveal about who wrote which review."
-    details = (
-        "Conferences are simulated on this assignment with these reviewers; the scores themselves are not used, and nothing is "
-        "decided or spent. Compared are the plain mean, open calibration, announced groups decided by their scores alone, the "
-        "panels of `peerveil calibration decide --adversary-error`, its differential privacy, and committees balanced before "
-        "review. Leak is how often a 50:50 guess of which of two reviewers wrote which of two reviews is right, by an attacker who "
-        "knows everything else."
-    )
-    operator = "gain and leak: computed from who reviews what and reviewers' strictness, which you hold"
-    calls = "peerveil.calibration:plan_leak"
-    examples = (
-        "reviews.csv --history past.csv --accept 40",
-        "reviews.csv --reviewers truth_reviewers.csv --noise 0.5 --accept 40 --epsilon 4 --epsilon 8 --conferences 50",
-    )
-    question = "What would calibrated decisions gain, and what would they give away?"
-    caption = "Gain over the plain mean against what decisions add to what the scores give away; up and left is better."
-    costs_nothing = "Nothing is decided or spent."
-
-    group_sizes: Annotated[
-        tuple[int, ...],
-        Setting("Sizes of announced groups to try; panels and the attack use the first.", "Sizes of groups"),
-    ] = (2, 3)
-    epsilons: Annotated[tuple[Epsilon, ...], Setting("Privacy budgets (epsilon) to try.", "Epsilons")] = (
-        "4",
-        "8",
-        "16",
-    )
-    demands: Annotated[
-        tuple[Share, ...],
-        Setting("Adversary errors of panels to try, as far as the scores allow.", "Errors of the guess"),
-    ] = (0.3,)
-    strengths: Annotated[
-        tuple[float, ...], Setting("Strengths of the balance of committees to try.", "Strengths of the balance")
-    ] = (0.5, 1.0, 2.0)
-    conferences: Annotated[
-        int, Range(ge=1, le=10_000), common("How many conferences to simulate.", "Simulated conferences")
-    ] = 20
-    most_papers: Annotated[
-        int,
-        Range(ge=4, le=2_000),
-        Setting("Of a larger conference so many papers are taken, evenly.", "Papers to simulate"),
-    ] = 240
-    seed: Annotated[int, Range(ge=0), Setting("The same seed gives the same conferences.")] = 0
-
-    def guarantee(self, inputs: Inputs[Reviews]) -> None:
-        """None: nothing is decided."""
-        self.conference(inputs)
-
-    def plan(self, inputs: Inputs[Reviews], context: Context) -> peerveil.core.result.Plan:
-        """Simulate."""
-        context.progress(0.0, "fitting reviewers' strictness" if self.history else "simulating")
-        model = {name: value for name, value in self.model(inputs).items() if name in ("functions", "noise", "accept")}
-        context.progress(0.3, "simulating conferences")
-        names = ("group_sizes", "epsilons", "demands", "strengths", "conferences", "most_papers", "seed")
-        own = {name: getattr(self, name) for name in names}
-        return peerveil.calibration.plan_leak(inputs.table, **own, **model, progress=False)
 
 
 class SimulateDecisions(Action[None]):
@@ -446,4 +337,4 @@ class SimulateDecisions(Action[None]):
         return outcome
 
 
-ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DecideConference, PlanDecisions, LeakOfDecisions, SimulateDecisions)
+ACTIONS: Final[tuple[type[Action[Any]], ...]] = (DecideConference, PlanDecisions, SimulateDecisions)

@@ -63,7 +63,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     before, after, least = (common.percent(guessed[i]) for i in (0, place, -1))
     errors, usual = common.percent(wrong[place]), common.percent(wrong[0])
     cost = _extra(wrong[place] - wrong[0])
-    settings = {"adversary_error": float(demand), "capped": True, "accepted": float(accepted), "group_size": int(size)}
+    settings = {"adversary_error": float(demand), "accepted": float(accepted), "group_size": int(size)}
     best, reason = _recommend(guessed, wrong)
     return Exploration(
         headline=f"The best guess of a review's author is correct {after} of the time instead of {before}, and {errors} of "
