@@ -24,7 +24,9 @@ EPSILONS = (None, 0.5, 1, 2)
 def cell(m: int, n: int, epsilon: float | None, trials: int) -> tuple[float, float, float, float]:
     """Shares of data sets whose score and rank intervals all held, and the mean widths (in places and in ranks)."""
     model = Mallows(m, 1 - 1 / m)
-    truth = (m - 1) / 2 - np.mean([np.asarray(model.sample(20_000, seed=10**6 + i)).mean(axis=0) for i in range(50)], axis=0)
+    truth = (m - 1) / 2 - np.mean(
+        [np.asarray(model.sample(20_000, seed=10**6 + i)).mean(axis=0) for i in range(50)], axis=0
+    )
     true_rank = np.arange(1, m + 1)
     scores = ranks = 0
     widths = []
@@ -45,7 +47,9 @@ def bench() -> list[Row]:
     rows = []
     for m, n, epsilon in product(ITEMS, PEOPLE, EPSILONS):
         held, ranked, width, spread = cell(m, n, epsilon, trials)
-        note = f"ranks held {ranked:.3f}; mean widths {width:.2f} places, {spread:.2f} ranks; standard error {error:.3f}"
+        note = (
+            f"ranks held {ranked:.3f}; mean widths {width:.2f} places, {spread:.2f} ranks; standard error {error:.3f}"
+        )
         what = f"score intervals held: {m} items, {n:,} people, {'open' if epsilon is None else f'epsilon {epsilon:g}'}"
         rows.append(Row(what, held, 0.95, "", note))
         print(rows[-1].cells(), flush=True)

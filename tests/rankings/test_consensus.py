@@ -19,8 +19,8 @@ from peerveil.data import Rankings
 from peerveil.ledger import Ledger
 from peerveil.rankings import Mallows, consensus
 from peerveil.rankings.adversary import consensus_loss
-from peerveil.rankings.models import strengths_of
 from peerveil.rankings.kernels import add_places, places_of
+from peerveil.rankings.models import strengths_of
 
 
 def all_trees(m: int) -> set[tuple[int, ...]]:

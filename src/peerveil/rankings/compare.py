@@ -8,7 +8,8 @@ rankings.
 :mod:`~peerveil.rankings.consensus`: one person stands in one group, so that each group's noise is for the same epsilon. One
 tenth goes to the concentration C, the Frobenius norm of the mean of u u' over all people, u a person's centered places scaled to
 length at most 1. **Proof.** Replacing u by v moves the mean by (u u' - v v')/n, of norm
-sqrt(abs(u)^4 + abs(v)^4 - 2 <u, v>^2)/n <= sqrt(2)/n, and a norm by no more; Laplace noise covers that, and the two add up to epsilon. ∎
+sqrt(abs(u)^4 + abs(v)^4 - 2 <u, v>^2)/n <= sqrt(2)/n, and a norm by no more; Laplace noise covers that, and the two add
+up to epsilon. ∎ Rounding is far below the noise: a margin of 2^-40 is part of the sensitivity.
 
 **The null** is simulated. If both groups have one distribution, the difference is the noise, whose law is public, plus a sampling
 error with covariance S (1/n_a + 1/n_b), S that of one person's places. The trace of S is at most 1 minus the squared
@@ -172,19 +173,16 @@ def compare(
         if not ballots.held:
             raise BadInput(name, got=Verbatim(f"more than {MOST_HELD:,} ranks"), want="fewer")
     names, m = groups[0].names, groups[0].items
-    if groups[1].names != names:
-        got = Verbatim(", ".join(map(str, groups[1].names[:5])))
-        raise BadInput(
-            "other", got=got, want=f"the items of the first group, in the same order: {', '.join(map(str, names[:5]))}"
-        )
+    order = same_items(names, groups[1].names)
     sizes = (groups[0].total, groups[1].total)
     guarantee = compare_guarantee(exact)
-    noise = None if exact is None else PermutohedronNoise(m, exact * _FOR_SUMS)
+    noise = None if exact is None else _noise(m, exact)
     places = [np.concatenate([places_of(ranks, group.last) for ranks, _ in group.blocks()]) for group in groups]
+    places[1] = places[1][:, order]
     counts = [np.concatenate([number for _, number in group.blocks()]) for group in groups]
-    sums = [number @ rows for number, rows in zip(counts, places, strict=True)]
     scale = 12 / (m * (m + 1)) / (1 / sizes[0] + 1 / sizes[1])
     if exact is None or noise is None:
+        sums = [number @ rows for number, rows in zip(counts, places, strict=True)]
         means = [total / (2 * size) for total, size in zip(sums, sizes, strict=True)]
         pvalue = _permuted(places, counts, means, source)
         covariances = [
@@ -192,15 +190,14 @@ def compare(
         ]
         errors = normal_errors(covariances[0] / sizes[0] + covariances[1] / sizes[1], freedom=min(sizes) - 1)
     else:
-        concentration = _concentration(places, counts, m)
-        spread = laplace_scale(sensitivity=_root_of_two() / sum(sizes), epsilon=exact * (1 - _FOR_SUMS))
         for group in groups:
             if account is not None:
                 purpose = f"whether two groups rank {m} items differently"
                 account.spend(guarantee, purpose=purpose, data=group.data, randomness=source)
-        means = [(total + noise.draw(source)) / (2 * size) for total, size in zip(sums, sizes, strict=True)]
-        noisy = float(source.laplace([concentration], scale=spread)[0]) + spread * math.log(20)  # its 97.5% point
-        pvalue, inflate = _simulated(means, sizes, noise, noisy)
+        *sums, concentration = published(places, counts, exact, source)
+        means = [total / (2 * size) for total, size in zip(sums, sizes, strict=True)]
+        highest = float(concentration[0]) + _spread_scale(sum(sizes), exact) * math.log(20)  # its noise's 97.5% point
+        pvalue, inflate = _simulated(means, sizes, noise, highest)
         modeled = [_modeled(mean, size, noise) / size for mean, size in zip(means, sizes, strict=True)]
         drawn = [noise_errors(noise, size) for size in sizes]
         errors = normal_errors(inflate * (modeled[0] + modeled[1])) + drawn[0] + drawn[1][::-1]
@@ -223,13 +220,36 @@ def compare(
     )
 
 
+def published(places: list[Any], counts: list[Any], epsilon: Fraction, source: Randomness) -> tuple[Any, Any, Floats]:
+    """All that is computed from the data: both groups' noisy sums of doubled places, and the noisy concentration."""
+    m, people = places[0].shape[1], sum(int(number.sum()) for number in counts)
+    noise = _noise(m, epsilon)
+    first, second = (number @ rows + noise.draw(source) for number, rows in zip(counts, places, strict=True))
+    scale = _spread_scale(people, epsilon)
+    return first, second, source.laplace([_concentration(places, counts, m)], scale=scale)
+
+
+def _noise(items: int, epsilon: Fraction) -> PermutohedronNoise:
+    return PermutohedronNoise(items, epsilon * _FOR_SUMS)
+
+
+def _spread_scale(people: int, epsilon: Fraction) -> float:
+    """Of the concentration's noise: sqrt(2) over the number of people, rounded up, and a margin for rounding."""
+    root = Fraction(math.isqrt(2 * 2**80) + 1, 2**40)
+    return laplace_scale(sensitivity=root / people + Fraction(1, 2**40), epsilon=epsilon * (1 - _FOR_SUMS))
+
+
+def same_items(first: tuple[Hashable, ...], second: tuple[Hashable, ...]) -> list[int]:
+    """Where the first group's items stand in the second; refuses other items."""
+    if set(first) != set(second):
+        got, need = (", ".join(map(str, items[:8])) for items in (second, first))
+        raise BadInput("other", got=Verbatim(f"the items {got}"), want=f"those of the first group: {need}")
+    return [second.index(item) for item in first]
+
+
 def compare_guarantee(epsilon: Number | None) -> Guarantee:
     """The guarantee of :func:`compare`."""
     return Guarantee.pure_dp(epsilon, unit="one person's ranking", neighbors=_NEIGHBORS)
-
-
-def _root_of_two() -> Fraction:
-    return Fraction(math.isqrt(2 * 2**80) + 1, 2**40)
 
 
 def _permuted(places: list[Any], counts: list[Any], means: list[Floats], source: Randomness) -> float:

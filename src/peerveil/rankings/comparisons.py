@@ -53,6 +53,11 @@ class Comparisons(Table):
         chosen = chosen_format(file, format, "Labels")  # any plain table
         return cls._of_file(file, chosen, cls._wanted(columns, options), options)
 
+    @property
+    def judges(self) -> int:
+        """How many there are."""
+        return self._distinct("judge")
+
     def wins(self, per_judge: int, randomness: Randomness) -> tuple[tuple[str, ...], Ints, Any]:
         """The items, twice how often each was preferred to each other one, and the columns of the comparisons used."""
         frame = self._frame.select(pl.col("winner", "loser").cast(pl.String), pl.col("judge").rank("dense") - 1)

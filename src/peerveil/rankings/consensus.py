@@ -217,15 +217,19 @@ def consensus(
         guarantee = judge_guarantee(exact)
         if exact is not None:
             debit(guarantee, table, len(names))
-        fit, method, noun = fit_comparisons(counts, used, per_judge, exact, source), "bradley-terry", "comparisons"
-        total = len(table)
+        fit, method, noun = (
+            fit_comparisons(counts, used, per_judge, exact, source),
+            "bradley-terry",
+            "judges' comparisons",
+        )
+        total = table.judges  # how many comparisons there are is not public
     else:
         reading: dict[str, Any] = {"unranked": unranked, "weight_cap": weight_cap, "identified": account is not None}
         ballots = Ballots.of(rankings, columns=columns, layout=layout, **reading)
         ballots.require_enough()
         method, noun = "borda" if method == "auto" else method, "rankings"
         statistic = PairSums if method == "kemeny" else PlaceSums
-        measured = statistic.of(ballots, exact, keep=method == "plackett-luce")
+        measured = statistic.of(ballots, method, exact)
         guarantee = ranking_guarantee(exact, weighted=weight_cap is not None)
         if exact is not None:
             debit(guarantee, ballots.data, ballots.items)

@@ -10,6 +10,7 @@ import numpy as np
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import MaxNormNoise, PermutohedronNoise, Randomness, laplace_scale
 from peerveil.rankings.ballots import MOST_HELD, Ballots
 from peerveil.rankings.comparisons import judged_covariance, modeled_covariance
@@ -39,7 +40,19 @@ from peerveil.rankings.models import (
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from peerveil.core.exact import Number
+
 MOST_KEMENY: Final = 20  # items of a private Kemeny order: one count per pair
+
+
+def noise_for(method: str, items: int, epsilon: Number, weight_cap: int | None = None) -> Any:
+    """The noise that a method's statistic gets; refuses what cannot be made private."""
+    per_unit = read_epsilon(epsilon) / (weight_cap or 1)
+    if method != "kemeny":
+        return PermutohedronNoise(items, per_unit)
+    if items > MOST_KEMENY:
+        raise BadInput("method", got="kemeny", want=f"another one for more than {MOST_KEMENY} items, or no epsilon")
+    return MaxNormNoise(items * (items - 1) // 2, per_unit / 2)
 
 
 @dataclass(frozen=True)
@@ -69,9 +82,10 @@ class _Statistic(ABC):
     _most: ClassVar[int]  # rankings of which sampling errors are taken
 
     @classmethod
-    def of(cls, ballots: Ballots, epsilon: Fraction | None, *, keep: bool = False) -> Any:
+    def of(cls, ballots: Ballots, method: str, epsilon: Fraction | None) -> Any:
         """Add up; refuses what cannot be made private before anything is spent."""
-        noise = None if epsilon is None else cls._noise(ballots.items, epsilon / (ballots.weight_cap or 1))
+        keep = method == "plackett-luce"
+        noise = None if epsilon is None else noise_for(method, ballots.items, epsilon, ballots.weight_cap)
         if keep and epsilon is None and not ballots.held:
             got = Verbatim(f"more than {MOST_HELD:,} ranks")
             raise BadInput("rankings", got=got, want="fewer, or method='bradley-terry', which reads them once")
@@ -85,11 +99,6 @@ class _Statistic(ABC):
         total, squares = (sum(number * weight**power for weight, number in ballots.weights) for power in (1, 2))
         sample = np.concatenate(rows) if rows else None
         return cls(sums, noise, sample, ballots.last, total, total**2 / squares, blocks)
-
-    @staticmethod
-    @abstractmethod
-    def _noise(items: int, epsilon: Fraction) -> Any:
-        """Noise for one entry or vector moved by one ranking that counts once."""
 
     @staticmethod
     @abstractmethod
@@ -110,10 +119,6 @@ class PlaceSums(_Statistic):
     """Sums of twice the places."""
 
     _most = SAMPLED
-
-    @staticmethod
-    def _noise(items: int, epsilon: Fraction) -> PermutohedronNoise:
-        return PermutohedronNoise(items, epsilon)
 
     @staticmethod
     def _shape(items: int) -> tuple[int, ...]:
@@ -168,12 +173,6 @@ class PairSums(_Statistic):
     _most = 1_000
 
     @staticmethod
-    def _noise(items: int, epsilon: Fraction) -> MaxNormNoise:
-        if items > MOST_KEMENY:
-            raise BadInput("method", got="kemeny", want=f"another one for more than {MOST_KEMENY} items, or no epsilon")
-        return MaxNormNoise(items * (items - 1) // 2, epsilon / 2)
-
-    @staticmethod
     def _shape(items: int) -> tuple[int, ...]:
         return (items, items)
 
@@ -226,14 +225,20 @@ def _signs(row: Any, last: bool) -> Ints:
     return sums
 
 
+def noisy_wins(counts: Ints, per_judge: int, epsilon: Fraction, source: Randomness) -> Ints:
+    """Twice the counts of wins with noise for everything that one judge said; the diagonal stays 0."""
+    noisy = source.discrete_laplace(counts, scale=laplace_scale(sensitivity=4 * per_judge, epsilon=epsilon))
+    np.fill_diagonal(noisy, 0)
+    return noisy
+
+
 def fit_comparisons(counts: Ints, used: Any, per_judge: int, epsilon: Fraction | None, source: Randomness) -> Fit:
     """Bradley and Terry's strengths from how often each item was preferred to each other one (twice)."""
     if epsilon is None:
         strengths, slope = fit_pairs(counts / 2)
         return Fit(strengths, normal_errors(judged_covariance(used, strengths, slope)), strengths)
+    noisy = noisy_wins(counts, per_judge, epsilon, source) / 2
     scale = laplace_scale(sensitivity=4 * per_judge, epsilon=epsilon)
-    noisy = source.discrete_laplace(counts, scale=scale) / 2
-    np.fill_diagonal(noisy, 0.0)
     strengths, slope = fit_pairs(noisy)
     covariance = modeled_covariance(strengths, slope, 2 * (scale / 2) ** 2)
     return Fit(strengths, normal_errors(covariance), strengths, scale / np.sqrt(2))

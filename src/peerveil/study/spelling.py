@@ -288,6 +288,9 @@ OtherReviews = Annotated[
     _line("", 4000),
     Refers("reviews", "reviews of another conference: a file (in a study a name under [data])", is_optional=True),
 ]
+OtherRankings = Annotated[
+    str, _line("", 4000), Refers("rankings", "rankings of another group: a file (in a study a name under [data])")
+]
 
 
 def _columns(value: Any) -> dict[str, str]:

@@ -163,6 +163,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         kind: next(file.id for file in listed if file.name == f"synthetic: {kind}") for kind in KINDS
     }
     past = next(file.id for file in listed if file.name == "synthetic last year: reviews")
+    past_votes = next(file.id for file in listed if file.name == "synthetic last year: rankings")
     decided = {"history": past, "draws": "1", "iterations": "600"}
     typed: dict[str, dict[str, str]] = {
         "release.publish": {"epsilon": "1/3"},
@@ -172,6 +173,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "calibration.decide": {**decided, "accept": "20", "accepted": "0.25", "adversary_error": "0.3"},
         "calibration.plan": {**decided, "accepted": "0.25"},
         "rankings.consensus": {"epsilon": "1"},
+        "rankings.compare": {"epsilon": "1", "other": past_votes},
         "rankings.test": {"epsilon": "1"},
         "rankings.plan": {"items": "5", "spread": "0.8", "methods": "friedman, pairs-norm"},
         "rankings.randomize": {"epsilon": "1"},
