@@ -123,7 +123,7 @@ class RankingComparison(Result):
 
 def compare(
     rankings: Any,
-    other: Any,
+    second: Any,
     *,
     epsilon: Number | None = None,
     level: float = 0.05,
@@ -138,7 +138,7 @@ def compare(
 
     Parameters
     ----------
-    rankings, other
+    rankings, second
         The two groups, each as in :func:`~peerveil.rankings.consensus`, of the same items; nobody is in both.
     epsilon : number, optional
         Privacy budget for one person's ranking. Default: ``None``, a permutation test that is not private.
@@ -166,9 +166,9 @@ def compare(
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
     groups = [
         Ballots.of(data, columns=columns, layout=layout, unranked=unranked, identified=account is not None)
-        for data in (rankings, other)
+        for data in (rankings, second)
     ]
-    for name, ballots in zip(("rankings", "other"), groups, strict=True):
+    for name, ballots in zip(("rankings", "second"), groups, strict=True):
         ballots.require_enough()
         if not ballots.held:
             raise BadInput(name, got=Verbatim(f"more than {MOST_HELD:,} ranks"), want="fewer")
@@ -243,7 +243,7 @@ def same_items(first: tuple[Hashable, ...], second: tuple[Hashable, ...]) -> lis
     """Where the first group's items stand in the second; refuses other items."""
     if set(first) != set(second):
         got, need = (", ".join(map(str, items[:8])) for items in (second, first))
-        raise BadInput("other", got=Verbatim(f"the items {got}"), want=f"those of the first group: {need}")
+        raise BadInput("second", got=Verbatim(f"the items {got}"), want=f"those of the first group: {need}")
     return [second.index(item) for item in first]
 
 
