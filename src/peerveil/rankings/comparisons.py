@@ -75,8 +75,8 @@ class Comparisons(Table):
             order = randomness.permutation(judge.size)
             order = order[np.argsort(judge[order], kind="stable")]
             starts = np.searchsorted(judge[order], judge[order])
-            kept = order[np.arange(order.size) - starts < per_judge]
-            winner, loser, judge, tie = winner[kept], loser[kept], judge[kept], tie[kept]
+            chosen = order[np.arange(order.size) - starts < per_judge]
+            winner, loser, judge, tie = winner[chosen], loser[chosen], judge[chosen], tie[chosen]
         m = len(names)
         counts = np.bincount(winner * m + loser, np.where(tie, 1, 2), minlength=m * m)
         counts += np.bincount(loser * m + winner, np.where(tie, 1, 0), minlength=m * m)
@@ -104,15 +104,15 @@ def judged_covariance(used: Any, strengths: Floats, slope: Floats) -> Floats:
 def _add_squares(order: Any, winner: Any, loser: Any, judge: Any, gain: Any, squares: Any) -> None:
     """Add up g g', g the sum over one judge's comparisons of gain (e_winner - e_loser); only what a judge touched counts."""
     gradient, touched = np.zeros(len(squares)), np.zeros(len(squares), np.int64)
-    seen = np.full(len(squares), -1, np.int64)
+    last_start = np.full(len(squares), -1, np.int64)
     start = 0
     while start < order.size:
         end, number = start, 0
         while end < order.size and judge[order[end]] == judge[order[start]]:
             row = order[end]
             for item, sign in ((winner[row], 1.0), (loser[row], -1.0)):
-                if seen[item] != start:
-                    seen[item], touched[number], gradient[item] = start, item, 0.0
+                if last_start[item] != start:
+                    last_start[item], touched[number], gradient[item] = start, item, 0.0
                     number += 1
                 gradient[item] += sign * gain[row]
             end += 1

@@ -206,8 +206,8 @@ def consensus(
             account.spend(guarantee, purpose=f"the consensus of {items} items", data=data, randomness=source)
 
     if per_judge is not None:
-        given = {"layout": layout, "weight_cap": weight_cap, "unranked": None if unranked == "last" else unranked}
-        for name, value in given.items():
+        unused = {"layout": layout, "weight_cap": weight_cap, "unranked": None if unranked == "last" else unranked}
+        for name, value in unused.items():
             if value is not None:
                 raise BadInput(name, got=value, want="nothing with per_judge: comparisons have none")
         one_of(method, "method", ("auto", "bradley-terry"))

@@ -128,8 +128,8 @@ def add_path(app: ConsoleApp, user: User, path: str) -> str:
 
 
 def add_synthetic(app: ConsoleApp, user: User, *, papers: int = 200, reviewers: int = 150) -> None:
-    """Add a synthetic conference to try everything on: this year's four tables, last year's reviews and rankings."""
-    for seed, name, kinds in ((0, "synthetic", KINDS), (1, "synthetic last year", ("reviews", "rankings"))):
+    """Add a synthetic conference to try everything on: this year's four tables and last year's reviews."""
+    for seed, name, kinds in ((0, "synthetic", KINDS), (1, "synthetic last year", ("reviews",))):
         conference = data.synthetic_conference(papers, reviewers, seed=seed, people_seed=7)
         for kind in kinds:
             file = new_id()
