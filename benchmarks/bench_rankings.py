@@ -11,13 +11,15 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.timing import Row, best_of
+from peerveil import Randomness
 from peerveil.papers.reproduce.rankings import EXPERIMENTS
-from peerveil.rankings import Mallows, kendall_distance, spread_at, uniformity_test
+from peerveil.rankings import Mallows, consensus, kendall_distance, spread_at, uniformity_test
+from peerveil.rankings.models import fit_pairs, fit_plackett_luce, kemeny_order
 from peerveil.rankings.variation import _nodes, _spread_at
 
 
 def bench() -> list[Row]:
-    return [*sampling(), *distances(), *tolerances(), *stream(), *figure()]
+    return [*sampling(), *distances(), *tolerances(), *stream(), *accuracy(), *scale(), *models(), *figure()]
 
 
 def insertion(items: int, spread: float, n: int, rng: np.random.Generator) -> list[list[int]]:
@@ -96,6 +98,71 @@ def stream() -> list[Row]:
         note = f"in pieces of 10,000; the process's peak grew by {max(0.0, _peak() - before):.2f} GB"
         rows.append(Row(f"default test, {total:,} rankings of 100 items", seconds, None, "s", note))
     return rows
+
+
+def accuracy() -> list[Row]:
+    """Kendall's tau to the truth: 10 items, 1,000 people, Mallows 0.9, epsilon 1; wanted: .95."""
+    taus = []
+    for seed in range(200):
+        scores = consensus(
+            Mallows(10, 0.9).sample(1000, seed=seed), epsilon=1, randomness=Randomness.simulation(seed)
+        ).scores
+        taus.append(kendalltau(list(scores.values()), -np.arange(10))[0])
+    note = f"peer: wanted; standard error {np.std(taus) / np.sqrt(len(taus)):.3f}"
+    return [Row("tau of the consensus, epsilon 1, 10 items, 1,000 people", float(np.mean(taus)), 0.95, "", note)]
+
+
+def scale() -> list[Row]:
+    votes = np.random.default_rng(1).permuted(np.tile(np.arange(100, dtype=np.int16), (1_000_000, 1)), axis=1)
+    consensus(votes[:1000], epsilon=1)
+    rows = []
+    for epsilon in (None, 1):
+        (seconds,) = best_of(2, partial(consensus, votes, epsilon=epsilon))
+        what = f"consensus of 1,000,000 rankings of 100 items, {'open' if epsilon is None else 'epsilon 1'}"
+        rows.append(Row(what, seconds, 3.0, "s", "peer: wanted; intervals included"))
+    upper = np.triu(np.random.default_rng(1).normal(size=(12, 12)), 1)
+    kemeny_order(upper - upper.T)
+    (seconds,) = best_of(5, partial(kemeny_order, upper - upper.T))
+    rows.append(Row("Kemeny's order of 12 items, proven", seconds, 1.0, "s", "peer: wanted"))
+    return rows
+
+
+def models() -> list[Row]:
+    """Bradley-Terry of 100 items from 1,000,000 comparisons, and Plackett-Luce of 10 items, beside choix."""
+    rng, m, n = np.random.default_rng(2), 100, 1_000_000
+    truth = rng.normal(size=m)
+    a = rng.integers(0, m, n)
+    b = (a + rng.integers(1, m, n)) % m
+    won = rng.random(n) < 1 / (1 + np.exp(truth[b] - truth[a]))
+    winner, loser = np.where(won, a, b), np.where(won, b, a)
+
+    def strengths() -> Any:
+        return fit_pairs(np.bincount(winner * m + loser, minlength=m * m).reshape(m, m).astype(float))[0]
+
+    def luce(rows: Any) -> Any:
+        return fit_plackett_luce([(rows, np.ones(len(rows)))], rows.shape[1])
+
+    fitted = strengths()
+    votes = np.asarray(Mallows(10, 0.8).sample(5_000, seed=1))
+    luce(votes[:10])
+    rows = [
+        Row("Bradley-Terry, 100 items, 10^6 comparisons", best_of(5, strengths)[0], None, "s", "choix is not installed")
+    ]
+    try:
+        import choix  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        return rows
+    pairs = list(zip(winner.tolist(), loser.tolist(), strict=True))
+    ours, peer = best_of(3, strengths, partial(choix.ilsr_pairwise, m, pairs))
+    reference = choix.ilsr_pairwise(m, pairs)
+    apart = float(np.abs(fitted - (reference - reference.mean())).max())
+    note = f"peer: choix.ilsr_pairwise ({peer / ours:.0f} times); strengths differ by at most {apart:.0e}"
+    rows = [Row("Bradley-Terry, 100 items, 10^6 comparisons", ours, peer, "s", note)]
+    orders = [np.argsort(row).tolist() for row in votes]
+    ours, peer = best_of(2, partial(luce, votes), partial(choix.ilsr_rankings, 10, orders))
+    apart = float(np.abs(luce(votes) - choix.ilsr_rankings(10, orders)).max())
+    note = f"peer: choix.ilsr_rankings; strengths differ by at most {apart:.0e}"
+    return [*rows, Row("Plackett-Luce, 10 items, 5,000 rankings", ours, peer, "s", note)]
 
 
 def figure() -> list[Row]:

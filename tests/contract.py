@@ -273,6 +273,13 @@ CONSENSUS = Entry(
     adversary=rankings_adversary.consensus_loss,
     attack=guess_ranking,
 )
+COMPARED = replace(
+    CONSENSUS,
+    make=lambda r: rankings.compare(votes(), rankings.Mallows(6, 0.8).sample(150, seed=1), epsilon=1, randomness=r),
+    honest=lambda: sampled(rankings_adversary.claims(), "two groups compared, epsilon 1", 4_000),
+    broken=lambda: sampled(rankings_adversary.claims(), "a third of the noise", 4_000),
+    adversary=rankings_adversary.guess_last_ranking,
+)
 RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), epsilon=1, randomness=r))
 
 # ---- truth -------------------------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ STEPS: dict[str, str] = {
     "calibration.plan": 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600',
     "calibration.leak": 'data = "reviews"\nhistory = ["past"]\naccept = 6\ndraws = 1\niterations = 600\nconferences = 2',
     "rankings.consensus": 'data = "votes"\naccount = "main"\nepsilon = 1',
+    "rankings.compare": 'data = "votes"\nother = "voters"\naccount = "main"\nepsilon = 1',
     "rankings.test": 'data = "votes"\naccount = "main"\nepsilon = 1\nmethod = "rank-norm"',
     "rankings.randomize": 'data = "votes"\naccount = "main"\nepsilon = 1',
     "rankings.aggregate": 'data = "voted"',
@@ -85,6 +86,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
                            "--capped", "--out", "OUT"),
     "calibration leak": ("DATA/reviews.csv", "--history", "DATA/past.csv", "--accept", "6", "--conferences", "2", "--out", "OUT"),
     "rankings consensus": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
+    "rankings compare": ("DATA/votes.csv", "--other", "DATA/voters.csv", "--epsilon", "1", "--out", "OUT"),
     "rankings test": ("DATA/votes.csv", "--epsilon", "1", "--out", "OUT"),
     "rankings randomize": ("DATA/ballots.csv", "--epsilon", "1", "--out", "OUT"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
@@ -126,6 +128,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     places = now.rankings.frame.drop("count")
     voter = pl.Series("voter", [f"{MARK}-voter-{n}" for n in range(places.height)])
     places.insert_column(0, voter).write_csv(folder / "votes.csv")
+    places.head(places.height // 2).write_csv(folder / "voters.csv")
     long = places.unpivot(index="voter", variable_name="item", value_name="rank").rename({"voter": "ranking"})
     long.write_csv(folder / "ballots.csv")
     randomize_rankings(folder / "votes.csv", epsilon=1).frame().write_csv(folder / "voted.csv")
@@ -144,6 +147,7 @@ def study(data: Path, folder: Path) -> Path:
     """A study of every step."""
     head = '[study]\ntitle = "Marked"\n[accounts.main]\nepsilon = 100\n'
     kinds = {"reviews": "reviews", "past": "reviews", "events": "events", "votes": "rankings", "voted": "rankings",
+             "voters": "rankings",
              "labels": "labels", "reports": "labels"}  # fmt: skip
     sources = [f'[data.{name}]\npath = "{data / name}.csv"\nkind = "{kind}"\n' for name, kind in kinds.items()]
     steps = [f'[[steps]]\naction = "{action}"\n{rest}\n' for action, rest in STEPS.items()]

@@ -69,6 +69,7 @@ MECHANISMS: dict[str, Entry] = {
     "rankings.LocalProtocol": contract.LOCAL,
     "rankings.randomize_rankings": contract.RANDOMIZED,
     "rankings.consensus": contract.CONSENSUS,
+    "rankings.compare": contract.COMPARED,
     "rankings.uniformity_test": contract.CENTRAL,
     "truth.randomize_answers": contract.ANSWERS,
 }

@@ -54,7 +54,7 @@ def test_check_says_what_a_table_cannot_be_used_for(tmp_path: Path, capsys: pyte
         assert run(capsys, *given)[0] == (2 if weight in ("normalized", "subjectivity") else 0)
     path.write_text("tea,milk,juice\n1,2,3\n1,2,\n")
     code, out, _ = run(capsys, "data", "check", path, "--kind", "rankings")
-    assert "can be used by rankings; items left out or tied: rankings test needs --method pairs-norm" in out
+    assert "can be used by rankings; items left out or tied: rankings randomize needs complete rankings" in out
 
 
 def test_release_takes_columns_and_says_that_nobody_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

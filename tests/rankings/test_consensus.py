@@ -19,8 +19,8 @@ from peerveil.data import Rankings
 from peerveil.ledger import Ledger
 from peerveil.rankings import Mallows, consensus
 from peerveil.rankings.adversary import consensus_loss
-from peerveil.rankings.consensus import strengths_of
 from peerveil.rankings.kernels import add_places, places_of
+from peerveil.rankings.models import strengths_of
 
 
 def all_trees(m: int) -> set[tuple[int, ...]]:
@@ -205,7 +205,7 @@ def test_an_account_is_debited_once_and_not_without_epsilon(tmp_path: Any) -> No
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"method": "kemeny"}, "method"),
+        ({"method": "median"}, "method"),
         ({"level": 1.5}, "level"),
         ({"epsilon": 0}, "epsilon"),
         ({"epsilon": float("nan")}, "epsilon"),

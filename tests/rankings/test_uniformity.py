@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare
+from scipy.stats import chi2, friedmanchisquare
 
 from peerveil import Ledger, Randomness
 from peerveil.core.errors import BadInput
@@ -17,7 +19,8 @@ from peerveil.data import Rankings
 from peerveil.rankings import Mallows, UniformityTest, uniformity_test
 from peerveil.rankings import ballots as ballots_module
 from peerveil.rankings.ballots import Ballots, fair_signs
-from peerveil.rankings.central import PRIVATE
+from peerveil.rankings.central import PRIVATE, PairsNorm, RankNorm
+from peerveil.rankings.kernels import complete_at_random
 from peerveil.rankings.uniformity import METHODS, WITHOUT_EPSILON
 from peerveil.report import svg
 
@@ -136,13 +139,11 @@ def test_partial_rankings_and_ties() -> None:
     assert "complete or not" in result.guarantee.neighbors
     assert run(table, "pairs-norm").reject
     assert run(SIGNAL, "pairs-norm", 2).guarantee.neighbors == result.guarantee.neighbors  # gaps must not show in it
-    with pytest.raises(BadInput, match="'pairs-norm' takes partial rankings"):
-        run(table, epsilon=2)  # choosing a test by whether there are gaps would tell that there are
+    assert run(table, epsilon=2).method == run(SIGNAL, epsilon=2).method  # gaps must not show in the choice either
     tied = Rankings(SIGNAL // 2)
-    assert run(tied, "pairs-norm").reject
-    for method in ("friedman", "rank-norm", "clipped-norm", "clipped-batches"):
-        with pytest.raises(BadInput, match="compares the places of all items|complete"):
-            run(table, method)
+    for method, epsilon in EVERY:
+        assert run(tied, method, epsilon).reject
+        assert run(table, method, epsilon).pvalue < 0.2
 
 
 def test_open_pairs_are_decided_by_fair_coins() -> None:
@@ -152,9 +153,76 @@ def test_open_pairs_are_decided_by_fair_coins() -> None:
     assert abs(drawn.mean()) < 5 * math.sqrt(101 / 4000)
     assert drawn.var() == pytest.approx(101, rel=0.12)
     assert fair_signs(0, source) == 0
-    ballots = Ballots.of(Rankings([[0, -1], [-1, 0], [0, 0]] * 50))
+    ballots = Ballots.of(Rankings([[0, -1], [-1, 0], [0, 0]] * 50), unranked="unknown")
     sums = np.array([ballots.pair_sums(np.arange(2), source)[0] for _ in range(400)])
     assert sums.var() == pytest.approx(150, rel=0.4)
+
+
+@pytest.mark.parametrize("unranked", ["last", "unknown"])
+@pytest.mark.parametrize("row", [[0, 0, 1, -1], [0, 1, -1, -1], [0, 0, 0, 0], [0, 1, 2, 3]])
+def test_what_is_left_open_is_decided_uniformly(row: list[int], unranked: str) -> None:
+    """All orders of the items that agree with the ranking, and no others, equally often."""
+    ranks, last, count = np.array(row), unranked == "last", 24_000
+    drawn = Counter(map(tuple, complete_at_random(np.tile(ranks, (count, 1)), last, 1).tolist()))
+    ranked = [i for i in range(4) if row[i] >= 0]
+    agreeing = {
+        order
+        for order in permutations(range(4))
+        if all(order[i] < order[j] for i in ranked for j in ranked if row[i] < row[j])
+        and (not last or all(order[i] < order[j] for i in ranked for j in range(4) if row[j] < 0))
+    }
+    assert set(drawn) == agreeing
+    expected = count / len(agreeing)
+    statistic = sum((value - expected) ** 2 for value in drawn.values()) / expected
+    assert len(agreeing) == 1 or statistic < chi2.isf(1e-7, len(agreeing) - 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon"), [("auto", None), ("rank-norm", 1), ("pairs-norm", None), ("pairs-norm", 1)]
+)
+def test_weights(method: str, epsilon: int | None) -> None:
+    """Weights that are all equal change nothing but the noise; the cap bounds what one person counts."""
+    table = Rankings(SIGNAL, counts=np.full(len(SIGNAL), 7))
+    plain, weighted = (
+        uniformity_test(data, method=method, epsilon=epsilon, weight_cap=cap, randomness=Randomness.simulation(3))
+        for data, cap in ((SIGNAL, None), (table, 3))
+    )
+    assert weighted.rankings == plain.rankings == len(SIGNAL)
+    assert weighted.pvalue == pytest.approx(plain.pvalue, abs=0.02)
+    if epsilon is not None:
+        assert weighted.noise_scale == pytest.approx(3 * (plain.noise_scale or 0))
+        assert "how much each person counts" in weighted.guarantee.neighbors
+
+
+def test_a_changed_ranking_moves_a_weighted_statistic_by_no_more_than_its_sensitivity() -> None:
+    rng, cap = np.random.default_rng(1), 4
+    counts = rng.integers(1, 9, 12)
+    largest = {"rank-norm": 0.0, "pairs-norm": 0.0}
+    for _ in range(300):
+        rows = np.array([rng.permutation(6)] * 12)
+        rows[counts < cap] = rng.permutation(6)
+        other = rows.copy()
+        other[0] = rows[0][::-1]
+        for kind in (RankNorm, PairsNorm):
+            values = []
+            for data in (rows, other):
+                ballots = Ballots.of(Rankings(data, counts=counts), weight_cap=cap)
+                test = kind(ballots.total, 6, weights=ballots.weights)
+                source = Randomness.simulation(1)
+                sums = ballots.rank_sums(source) if kind is RankNorm else ballots.pair_sums(np.arange(6), source)
+                values.append(test.statistic(sums))
+            assert abs(values[0] - values[1]) <= float(test.sensitivity)
+            largest[kind.name] = max(largest[kind.name], abs(values[0] - values[1]))
+    assert largest["rank-norm"] > 2  # noise for a person who counts once would be too little
+
+
+def test_weights_need_a_test_that_takes_them() -> None:
+    with pytest.raises(BadInput, match="with weights"):
+        uniformity_test(SIGNAL, method="clipped-norm", epsilon=1, weight_cap=2)
+    with pytest.raises(BadInput, match="weight_cap"):
+        uniformity_test(SIGNAL, weight_cap=0)
+    with pytest.raises(BadInput, match="unranked"):
+        uniformity_test(SIGNAL, unranked="first")
 
 
 @pytest.mark.parametrize("m", [2, 3, 5])
@@ -173,7 +241,6 @@ def test_few_items_and_odd_numbers(m: int, method: str, epsilon: int | None) -> 
         ([], {}, "no rankings"),
         (np.empty((0, 3), dtype=int), {}, "at least one ranking"),
         ([[0, 1, 7], [0, 1, 2]], {}, "need a rank from 0 to 2"),
-        ([[0, 1, 1], [0, 1, 2]], {"method": "friedman"}, "leave items out or have ties, the first in row 1"),
         ([[0.5, 1, 2], [0, 1, 2]], {}, "rank"),
         ([[math.inf, 1, 2], [0, 1, 2]], {}, "rank"),
         (3, {}, "^rankings: got 3"),
@@ -203,7 +270,7 @@ def test_nothing_is_spent_on_bad_input_and_the_debit_comes_first(tmp_path: Path)
             with pytest.raises(BadInput):
                 uniformity_test(bad, epsilon=1, account=account)
         with pytest.raises(BadInput):
-            uniformity_test(Rankings([[0, -1, 1], [0, 1, 2]]), method="clipped-norm", epsilon=1, account=account)
+            uniformity_test(SIGNAL, method="clipped-norm", epsilon=1, weight_cap=2, account=account)
         with pytest.raises(BadInput, match="not private cannot be entered"):
             uniformity_test(SIGNAL, account=account)
         assert account.remaining == 1

@@ -65,15 +65,10 @@ def test_a_file_without_reports_is_refused_before_anything_is_spent(tmp_path: Pa
     assert not (tmp_path / "peerveil-ledger.db").exists()
 
 
-def test_partial_rankings_need_the_test_that_takes_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [TEST, TEST.replace("rankings.test", "rankings.consensus")])
+def test_partial_rankings_are_taken(tmp_path: Path, step: str) -> None:
     partial = Rankings([[0, 1, -1], [0, -1, 1], [0, 0, 1]])
-    suggestion = RankingsTest.suggest(partial)
-    assert suggestion.settings == {"epsilon": 1, "method": "pairs-norm"}
-    assert RankingsTest.suggest(VOTES).settings == {"epsilon": 1}
-    file = study(tmp_path, f"{TEST}epsilon = 1\n")
-    partial.write(tmp_path / "votes.csv")
-    with pytest.raises(BadInput, match="'pairs-norm' takes partial rankings"):
-        check_study(Study.read(file))
-    file = study(tmp_path, f'{TEST}epsilon = 1\nmethod = "pairs-norm"\n')
+    assert RankingsTest.suggest(partial).settings == RankingsTest.suggest(VOTES).settings == {"epsilon": 1}
+    file = study(tmp_path, f"{step}epsilon = 1\n")
     partial.write(tmp_path / "votes.csv")
     assert check_study(Study.read(file)).spends == {"main": 1}

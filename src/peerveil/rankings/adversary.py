@@ -6,7 +6,8 @@ over *all* neighboring data sets of a small size:
 
 - :func:`central_loss`: the largest loss of a central test over all data sets of k rankings of m items;
   :func:`noisy_loss`: of any statistic with Laplace noise.
-- :func:`consensus_loss`: the largest loss of a consensus, over all replacements of a ranking.
+- :func:`consensus_loss`, :func:`pairs_loss`: the largest loss of a consensus (Kemeny: of pairs), over all replacements of a
+  ranking; :func:`judge_moves`: how far one judge's comparisons can move the counts.
 - :func:`local_loss`: the largest loss of one randomized ranking over all pairs of rankings.
 - :func:`guess_last_ranking`: the attack itself, and how often it is right.
 - :func:`claims`: whole tests, sound and deliberately broken, for the audit's registry.
@@ -31,9 +32,12 @@ from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.randomness import PermutohedronNoise, Randomness
 from peerveil.rankings.central import PRIVATE, CentralTest, ClippedBatches, central_test
-from peerveil.rankings.kernels import add_places
+from peerveil.rankings.compare import compare_guarantee, published
+from peerveil.rankings.comparisons import judge_guarantee
+from peerveil.rankings.kernels import add_places, add_signs, places_of
 from peerveil.rankings.laws import NoisyLaw, laplace_tail
 from peerveil.rankings.local import LocalProtocol
+from peerveil.rankings.statistics import noise_for, noisy_wins
 from peerveil.rankings.uniformity import ranking_guarantee
 
 if TYPE_CHECKING:
@@ -196,6 +200,49 @@ def _consensus_sums(rows: Any, count: int, randomness: Randomness, *, epsilon: N
     return np.array([sums + noise.draw(randomness) for _ in range(count)])
 
 
+def pairs_loss(items: int = 3, *, epsilon: Number = 1, noise_epsilon: Number | None = None, reach: int = 6) -> float:
+    """The largest loss of a Kemeny consensus, exactly: epsilon/2 (max abs(z - d) - max abs(z)), d a difference of signs."""
+    half = read_epsilon(epsilon if noise_epsilon is None else noise_epsilon) / 2
+    kinds = all_rankings(items)
+    first, second = np.triu_indices(items, 1)
+    signs = np.sign(kinds[:, second] - kinds[:, first])
+    moves = np.unique((signs[:, None] - signs[None]).reshape(-1, first.size), axis=0)
+    points = np.array(list(product(range(-reach, reach + 1), repeat=first.size)))
+    return float(half) * max(int((np.abs(points - d).max(axis=1) - np.abs(points).max(axis=1)).max()) for d in moves)
+
+
+def judge_moves(per_judge: int, items: int = 3) -> int:
+    """How far all comparisons of one judge, replaced by any others, move the doubled counts of wins in all."""
+    pairs = [(i, j) for i in range(items) for j in range(items) if i != j]
+    tables = []
+    for chosen in combinations_with_replacement(range(2 * len(pairs)), per_judge):  # wins and ties
+        counts = np.zeros((items, items), dtype=np.int64)
+        for one in chosen:
+            i, j = pairs[one % len(pairs)]
+            counts[i, j] += 2 if one < len(pairs) else 1
+            counts[j, i] += 0 if one < len(pairs) else 1
+        tables.append(counts)
+    return max(int(np.abs(a - b).sum()) for a in tables for b in tables)
+
+
+def _kemeny_sums(rows: Any, count: int, randomness: Randomness, *, epsilon: Number = _EPSILON) -> Ints:
+    m = rows.shape[1]
+    sums = np.zeros((m, m), dtype=np.int64)
+    add_signs(rows, np.ones(len(rows), dtype=np.int64), True, sums)
+    return np.asarray(sums[np.triu_indices(m, 1)] + noise_for("kemeny", m, epsilon).draw(randomness, count))
+
+
+def _compared(groups: Any, count: int, randomness: Randomness, *, epsilon: Number = _EPSILON) -> Floats:
+    """What :func:`~peerveil.rankings.compare` computes from: both groups' noisy sums, and the noisy concentration."""
+    places, counts = [places_of(rows) for rows in groups], [np.ones(len(rows), dtype=np.int64) for rows in groups]
+    size = read_epsilon(epsilon)
+    return np.array([np.concatenate(published(places, counts, size, randomness)) for _ in range(count)])
+
+
+def _judged(wins: Any, count: int, randomness: Randomness, *, per_judge: int = 4) -> Ints:
+    return np.array([noisy_wins(wins, per_judge, Fraction(_EPSILON), randomness).ravel() for _ in range(count)])
+
+
 @register
 def claims() -> Iterator[Claim]:
     """Every kind of output of the module for epsilon 1, and some that break their claim."""
@@ -223,7 +270,7 @@ def claims() -> Iterator[Claim]:
         Claim,
         covers=("rankings.consensus",),
         pairs=(Neighbors("the last agrees or opposes", few, np.vstack([few[1:], few[0][::-1]])),),
-        guarantee=ranking_guarantee(_EPSILON, partial=True),
+        guarantee=ranking_guarantee(_EPSILON),
         samples=10_000,
     )
     yield summed(name="rankings, consensus, epsilon 1", mechanism=_consensus_sums)
@@ -231,6 +278,38 @@ def claims() -> Iterator[Claim]:
         name="rankings, consensus with half the noise",
         mechanism=partial(_consensus_sums, epsilon=2 * _EPSILON),
         fault="the noise is made for epsilon 2",
+    )
+    yield summed(name="rankings, Kemeny consensus, epsilon 1", mechanism=_kemeny_sums)
+    yield summed(
+        name="rankings, Kemeny consensus with half the noise",
+        mechanism=partial(_kemeny_sums, epsilon=2 * _EPSILON),
+        fault="the noise is made for signs that move by 1, not by 2",
+    )
+    up, down = np.array([[0, 4, 4], [0, 0, 0], [0, 0, 0]]), np.array([[0, 0, 0], [4, 0, 0], [4, 0, 0]])
+    judged = partial(
+        summed,
+        pairs=(Neighbors("one judge's four comparisons are turned around", up, down),),
+        guarantee=judge_guarantee(_EPSILON),
+    )
+    yield judged(name="rankings, comparisons of judges, epsilon 1", mechanism=_judged)
+    yield judged(
+        name="rankings, comparisons of judges with noise for one of four",
+        mechanism=partial(_judged, per_judge=1),
+        fault="the noise protects one comparison, though the judge has four",
+    )
+    others = np.tile(np.arange(4), (3, 1))
+    compared = partial(
+        summed,
+        covers=("rankings.compare",),
+        pairs=(Neighbors("the last agrees or opposes", (few, others), (np.vstack([few[1:], few[0][::-1]]), others)),),
+        guarantee=compare_guarantee(_EPSILON),
+        samples=4_000,
+    )
+    yield compared(name="rankings, two groups compared, epsilon 1", mechanism=_compared)
+    yield compared(
+        name="rankings, two groups compared with a third of the noise",
+        mechanism=partial(_compared, epsilon=3 * _EPSILON),
+        fault="the noise is made for epsilon 3",
     )
     yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_randomized)
     yield central(

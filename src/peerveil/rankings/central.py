@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -21,7 +21,16 @@ from peerveil.core.errors import one_of
 from peerveil.core.randomness import laplace_scale
 from peerveil.rankings.clipped import GAP, clipped_length
 from peerveil.rankings.kernels import bisected
-from peerveil.rankings.laws import Law, NoisyLaw, batches_null, concordance_null, normal_laplace_tail, squares_null
+from peerveil.rankings.laws import (
+    Law,
+    NoisyLaw,
+    batches_null,
+    concordance_null,
+    normal_laplace_tail,
+    squares_null,
+    weighted_concordance_null,
+    weighted_squares_null,
+)
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
@@ -46,6 +55,18 @@ class CentralTest(ABC):
 
     rankings: int
     items: int
+    weights: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
+    """Each weight and how many people have it, which is public; empty if all count once."""
+
+    @property
+    def total(self) -> int:
+        """The sum of weights."""
+        return sum(weight * number for weight, number in self.weights) or self.rankings
+
+    @property
+    def weight_cap(self) -> int:
+        """The largest weight."""
+        return max((weight for weight, _ in self.weights), default=1)
 
     @property
     @abstractmethod
@@ -76,22 +97,23 @@ class CentralTest(ABC):
 
 @dataclass(frozen=True, slots=True)
 class RankNorm(CentralTest):
-    """The length of the sum of the unit vectors u.
+    """The length of the sum of the unit vectors u, each times its person's weight.
 
-    **Proof.** Replacing u by u' moves the sum by u' - u, of length at most 2, and a length by no more than that. ∎
-    Rounding: the sum of squares is a whole number, its root one float: a margin of k * 2^-50 covers it.
+    **Proof.** Replacing u by u' moves the sum by w(u' - u), of length at most twice the largest weight w, and a length by no
+    more than that. ∎ Rounding: the sum of squares is a whole number, its root one float: a margin of 2^-50 of the weights'
+    sum covers it.
     """
 
     name = "rank-norm"
 
     @property
     def sensitivity(self) -> Fraction:
-        """2, with the margin for rounding."""
-        return 2 + Fraction(self.rankings, 2**50)
+        """2 times the largest weight, with the margin for rounding."""
+        return 2 * self.weight_cap + Fraction(self.total, 2**50)
 
     def statistic(self, sums: Ints) -> float:
         """From the sum of ranks of each item, in whole numbers until the root."""
-        shift = self.rankings * (self.items - 1)
+        shift = self.total * (self.items - 1)
         square = sum((2 * int(s) - shift) ** 2 for s in sums)
         return math.sqrt(Fraction(3 * square, self.items * (self.items * self.items - 1)))
 
@@ -100,8 +122,14 @@ class RankNorm(CentralTest):
         return self.statistic(ranks.sum(axis=0, dtype=np.int64))
 
     def null(self) -> Law:
-        """The number of rankings times the root of Kendall's W."""
-        return concordance_null(self.rankings, self.items).mapped(lambda w: self.rankings * np.sqrt(w))
+        """The sum of weights times the root of Kendall's W."""
+        return self.concordance().mapped(lambda w: self.total * np.sqrt(w))
+
+    def concordance(self) -> Law:
+        """The law of W, the squared length of the (weighted) mean of u."""
+        if self.weights:
+            return weighted_concordance_null(self.weights, self.items)
+        return concordance_null(self.rankings, self.items)
 
     def moments(self, r: float) -> tuple[float, float]:
         """About the mean and the standard deviation at signal r (see :func:`choose_central`)."""
@@ -159,11 +187,11 @@ class ClippedNorm(RankNorm):
 class PairsNorm(CentralTest):
     """The length of the vector of signed sums over disjoint pairs of items.
 
-    **Proof.** A ranking contributes a vector with floor(m/2) entries +1 or -1. Replacing it moves the sum by a vector of
-    length at most 2 sqrt(floor(m/2)). ∎  Where a ranking leaves a pair open (an item missing, or a tie), a fair coin of its
-    own decides, whatever the data: for fixed coins the bound holds, and coins that do not depend on the data cannot
-    increase the loss. If what people leave open is independent of how they order the rest, the null is the same as for
-    complete rankings.
+    **Proof.** A ranking contributes a vector with floor(m/2) entries +1 or -1, times its person's weight. Replacing it moves
+    the sum by a vector of length at most 2 sqrt(floor(m/2)) times the largest weight. ∎ Where a ranking leaves a pair open (an
+    item missing, or a tie), a fair coin of its own decides, whatever the data: for fixed coins the bound holds, and
+    coins that do not depend on the data cannot increase the loss. If what people leave open is independent of how they order
+    the rest, the null is the same as for complete rankings.
     """
 
     name = "pairs-norm"
@@ -175,8 +203,9 @@ class PairsNorm(CentralTest):
 
     @property
     def sensitivity(self) -> Fraction:
-        """2 sqrt(pairs), rounded up, with the margin for rounding."""
-        return Fraction(math.isqrt(4 * self.pairs * 2**80) + 1, 2**40) + Fraction(self.rankings * self.pairs, 2**50)
+        """2 sqrt(pairs) times the largest weight, rounded up, with the margin for rounding."""
+        root = Fraction(math.isqrt(4 * self.pairs * 2**80) + 1, 2**40)
+        return self.weight_cap * root + Fraction(self.total * self.pairs, 2**50)
 
     def statistic(self, sums: Ints) -> float:
         """From the signed sum of each pair."""
@@ -187,11 +216,15 @@ class PairsNorm(CentralTest):
         return self.statistic(pair_sums(ranks))
 
     def squares(self) -> Law:
-        """The law of the statistic's square. Exact: disjoint pairs of a uniform ranking are independent fair signs."""
-        return squares_null((self.rankings,) * self.pairs)
+        """The law of the statistic's square: disjoint pairs of a uniform ranking are independent fair signs."""
+        return (
+            weighted_squares_null(self.weights, self.pairs)
+            if self.weights
+            else squares_null((self.rankings,) * self.pairs)
+        )
 
     def null(self) -> Law:
-        """Exact."""
+        """Exact; simulated for weights."""
         return self.squares().mapped(np.sqrt)
 
 

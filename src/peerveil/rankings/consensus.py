@@ -1,18 +1,26 @@
 """The consensus of rankings: an order of the items with intervals, openly or with central differential privacy.
 
-**The statistic** is the sum over people of twice their ranks; ties, and items that somebody left out, share the mean
-of their places. With an epsilon, noise on the permutohedron is added
-(:class:`~peerveil.core.randomness.PermutohedronNoise`, which has the proof); all that follows is computed from the
-noisy sums and public numbers.
+**One private statistic for each model**, chosen by measurement; all that follows is computed from it and public numbers.
 
-**Scores.** Borda: how many places an item is above the middle, on average. For complete rankings the sums are also
-sufficient for Bradley and Terry's model: its strengths solve sum_j 1/(1 + exp(t_j - t_i)) = (m - 1) minus the mean
-rank of i.
+- Sums of places, for Borda's scores, Bradley and Terry's and Plackett and Luce's strengths
+  (:class:`~peerveil.core.randomness.PermutohedronNoise` has the proof). A person's places are the middle minus half
+  the sum of signs s_ij (:func:`~peerveil.rankings.kernels.places_of`), each from -1 to 1: a point of the permutohedron, which
+  is the sum of these segments, for complete, partial and tied rankings alike. Of a person who counts w times, at most the
+  cap, the sum moves by w times as much: noise for epsilon / cap.
+- Pairwise sums of signs, for Kemeny's order. Replacing a ranking moves every one by at most 2, so that noise with mass
+  proportional to exp(-epsilon/2 max abs(z)) is epsilon-DP (:class:`~peerveil.core.randomness.MaxNormNoise`). It is more
+  noise: one entry per pair, not per item.
+- Counts of wins, for tables of comparisons (:mod:`~peerveil.rankings.comparisons`).
+
+**Scores.** Borda: how many places an item is above the middle, on average. Bradley and Terry: strengths that solve
+sum_j 1/(1 + exp(t_j - t_i)) = (m - 1) minus the mean rank of i, for which sums of ranks are sufficient. Plackett and Luce have
+the same probability that i comes before j, so with an epsilon the same equation is solved; without one the likelihood of the
+rankings is maximized.
 
 **Intervals** are for the people who were asked as a sample of many. The sampling covariance is that of the rankings
 themselves without epsilon; with epsilon it is simulated from Plackett and Luce's model with the same strengths,
 shrunken for the noise. The noise is simulated by its own law. Intervals of scores hold for all items at once; those
-of ranks come from simultaneous intervals of all differences of two scores.
+of ranks come from simultaneous intervals of all differences of two scores, or, for Kemeny, of all majorities.
 """
 
 from __future__ import annotations
@@ -24,14 +32,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import probability, whole
-from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness import PermutohedronNoise, Randomness
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Randomness
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
-from peerveil.rankings.kernels import add_places, places_of
+from peerveil.rankings.comparisons import Comparisons, judge_guarantee
+from peerveil.rankings.intervals import rank_bounds, simultaneous
+from peerveil.rankings.statistics import PairSums, PlaceSums, fit_comparisons
 from peerveil.rankings.uniformity import ranking_guarantee
 
 if TYPE_CHECKING:
@@ -40,10 +49,8 @@ if TYPE_CHECKING:
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
 
-METHODS: Final = ("auto", "borda", "bradley-terry")
-_SIMULATED: Final = 4_000  # errors of the scores
-_SAMPLED: Final = 20_000  # rankings whose covariance is taken
-_SEED: Final = 1785  # public: equal sums give equal intervals
+METHODS: Final = ("auto", "borda", "bradley-terry", "plackett-luce", "kemeny")
+_MOST_PER_JUDGE: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +71,15 @@ class Consensus(Result):
     order : tuple
         The items, best first.
     scores : dict
-        By item: places above the middle on average (Borda), or the strength (Bradley and Terry).
+        By item: places above the middle on average (Borda, Kemeny), or the strength (Bradley-Terry, Plackett-Luce).
     score_intervals : dict
         By item: an interval of its score; all hold at once with probability ``level``.
     rank_intervals : dict
         By item: the best and the worst rank (from 1) that it may have; all hold at once with probability ``level``.
     strengths : dict
         By item: the strength in Bradley and Terry's model, behind :meth:`prefers`.
+    proven : bool or None
+        For Kemeny: whether no other order agrees with more of the (noisy) pairwise preferences.
     """
 
     method: str
@@ -82,6 +91,8 @@ class Consensus(Result):
     rank_intervals: dict[Hashable, tuple[int, int]]
     strengths: dict[Hashable, float]
     noise_sd: float | None = field(repr=False)
+    proven: bool | None = None
+    noun: str = "rankings"
 
     def top(self, k: int) -> TopItems:
         """Which items belong to the first k."""
@@ -109,8 +120,9 @@ class Consensus(Result):
         low, high = self.rank_intervals[self.order[0]]
         certain = "certainly first" if high == 1 else f"rank {low} to {high}"
         return (
-            f"{self.rankings:,} rankings of {len(self.order):,} items: {first}{', ...' if len(self.order) > 3 else ''}; "
+            f"{self.rankings:,} {self.noun} of {len(self.order):,} items: {first}{', ...' if len(self.order) > 3 else ''}; "
             f"{self.order[0]} is {certain} ({self.level:.0%} simultaneous intervals)"
+            f"{'; the order may not be the best' if self.proven is False else ''}"
         )
 
     def frame(self) -> pl.DataFrame:
@@ -144,6 +156,9 @@ def consensus(
     level: float = 0.95,
     columns: Mapping[str, str] | None = None,
     layout: str | None = None,
+    unranked: str = "last",
+    weight_cap: int | None = None,
+    per_judge: int | None = None,
     randomness: Randomness | None = None,
     account: Account | None = None,
 ) -> Consensus:
@@ -157,11 +172,16 @@ def consensus(
     epsilon : number, optional
         Privacy budget for one person's ranking. Default: ``None``, which is not private.
     method : str, optional
-        ``"borda"`` (default, ``"auto"``): mean ranks. ``"bradley-terry"``: strengths, whose differences are log-odds
-        of preferring one item to another.
+        ``"borda"`` (default, ``"auto"``): mean ranks. ``"bradley-terry"``, ``"plackett-luce"``: strengths, whose
+        differences are log-odds of preferring one item to another. ``"kemeny"``: the order that agrees with most pairwise
+        preferences.
     level : float, optional
         The probability with which all intervals hold at once. Default: 0.95.
-    columns, layout, randomness, account : optional
+    per_judge : int, optional
+        The table holds comparisons instead (columns ``winner``, ``loser``, ``judge``; ``tie`` is 1 for a tie), and
+        everything that one judge said is protected. At most so many comparisons of each judge are used, drawn at random;
+        the number is public.
+    columns, layout, unranked, weight_cap, randomness, account : optional
         As in :func:`~peerveil.rankings.uniformity_test`.
 
     Examples
@@ -180,155 +200,60 @@ def consensus(
     source = Randomness.of(randomness)
     if account is not None and exact is None:
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
-    ballots = Ballots.of(rankings, columns=columns, layout=layout, identified=account is not None)
-    ballots.require_enough()
-    noise = None if exact is None else PermutohedronNoise(ballots.items, exact)
-    sums, sample = _sums(ballots, with_sample=exact is None)
-    guarantee = ranking_guarantee(exact, partial=True)
-    if noise is not None:
+
+    def debit(guarantee: Guarantee, data: Any, items: int) -> None:
         if account is not None:
-            purpose = f"the consensus of rankings of {ballots.items} items"
-            account.spend(guarantee, purpose=purpose, data=ballots.data, randomness=source)
-        sums = sums + noise.draw(source)
-    people = ballots.total
-    mean_places = sums / (2 * people)
-    covariance = np.cov(sample, rowvar=False) if sample is not None else _modeled(mean_places, people, noise)
-    errors = _errors(covariance, people, noise)
-    return _result(
-        ballots, mean_places, errors, "borda" if method == "auto" else method, level, guarantee, source, noise
-    )
+            account.spend(guarantee, purpose=f"the consensus of {items} items", data=data, randomness=source)
 
+    if per_judge is not None:
+        unused = {"layout": layout, "weight_cap": weight_cap, "unranked": None if unranked == "last" else unranked}
+        for name, value in unused.items():
+            if value is not None:
+                raise BadInput(name, got=value, want="nothing with per_judge: comparisons have none")
+        one_of(method, "method", ("auto", "bradley-terry"))
+        table = Comparisons.of(rankings, "rankings", columns=columns)
+        names: tuple[Hashable, ...]
+        names, counts, used = table.wins(whole(per_judge, "per_judge", 1, _MOST_PER_JUDGE), source)
+        guarantee = judge_guarantee(exact)
+        if exact is not None:
+            debit(guarantee, table, len(names))
+        fit, method, noun = (
+            fit_comparisons(counts, used, per_judge, exact, source),
+            "bradley-terry",
+            "judges' comparisons",
+        )
+        total = table.judges  # how many comparisons there are is not public
+    else:
+        reading: dict[str, Any] = {"unranked": unranked, "weight_cap": weight_cap, "identified": account is not None}
+        ballots = Ballots.of(rankings, columns=columns, layout=layout, **reading)
+        ballots.require_enough()
+        method, noun = "borda" if method == "auto" else method, "rankings"
+        statistic = PairSums if method == "kemeny" else PlaceSums
+        measured = statistic.of(ballots, method, exact)
+        guarantee = ranking_guarantee(exact, weighted=weight_cap is not None)
+        if exact is not None:
+            debit(guarantee, ballots.data, ballots.items)
+        names, total = ballots.names, ballots.total
+        fit = measured.fit(method, level, source)
 
-def _sums(ballots: Ballots, *, with_sample: bool) -> tuple[Ints, Floats | None]:
-    """Twice the sum of everybody's ranks by item, and the ranks of some people (every so many)."""
-    sums = np.zeros(ballots.items, dtype=np.int64)
-    sample: list[Floats] = []
-    for ranks, counts in ballots.blocks():
-        add_places(ranks, counts, sums)
-        if with_sample:
-            step = max(1, len(ranks) // _SAMPLED)
-            repeated = np.repeat(ranks[::step], np.minimum(counts[::step], _SAMPLED), axis=0)
-            sample.append(places_of(repeated[:: max(1, len(repeated) // _SAMPLED)]) / 2)
-    return sums, np.concatenate(sample) if with_sample else None
-
-
-def strengths_of(mean_places: Floats, *, shrink: float = 1.0) -> Floats:
-    """Bradley and Terry's strengths for mean ranks, by Newton's method; their sum is 0.
-
-    Mean ranks that no people could have (noise may lead there) are drawn towards the middle until some could.
-    """
-    m = mean_places.size
-    away = shrink * ((m - 1) / 2 - mean_places)
-    sums = np.cumsum(np.sort(away)[::-1])[:-1]
-    sizes = np.arange(1, m)
-    size = float((sums / (sizes * (m - sizes) / 2)).max(initial=0.0))
-    wins = (m - 1) / 2 + away * min(1.0, 0.98 / max(size, 1e-12))
-    strengths = np.zeros(m)
-    for _ in range(200):
-        chance = 1 / (1 + np.exp(strengths[None] - strengths[:, None]))
-        np.fill_diagonal(chance, 0.0)
-        gap = wins - chance.sum(axis=1)
-        if np.abs(gap).max() < 1e-10:
-            break
-        slope = -chance * (1 - chance)
-        np.fill_diagonal(slope, 0.0)
-        np.fill_diagonal(slope, -slope.sum(axis=1))
-        step = np.linalg.solve(slope + 1 / m, gap)
-        strengths += step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
-        strengths -= strengths.mean()
-    return strengths
-
-
-def _modeled(mean_places: Floats, people: int, noise: PermutohedronNoise | None) -> Floats:
-    """The covariance of one person's ranks in Plackett and Luce's model, with scores shrunken for the noise in them."""
-    m = mean_places.size
-    away = (m - 1) / 2 - mean_places
-    noise_variance = 0.0 if noise is None else (noise.sd / (2 * people)) ** 2
-    signal = max(0.0, 1 - noise_variance * m / max(float(away @ away), 1e-300))
-    strengths = strengths_of(mean_places, shrink=signal)
-    gumbel = np.random.default_rng(_SEED).gumbel(size=(_SAMPLED // 4, m))
-    ranks = np.argsort(np.argsort(-(strengths + gumbel), axis=1), axis=1)
-    return np.asarray(np.cov(ranks, rowvar=False))
-
-
-def _errors(covariance: Floats, people: int, noise: PermutohedronNoise | None) -> Floats:
-    """Simulated errors of the mean ranks: sampling of people, and the noise."""
-    rng = np.random.default_rng(_SEED)
-    values, axes = np.linalg.eigh(np.atleast_2d(covariance) / people)
-    errors = (rng.standard_normal((_SIMULATED, values.size)) * np.sqrt(np.maximum(values, 0))) @ axes.T
-    return np.asarray(errors if noise is None else errors + noise.simulate(rng, _SIMULATED) / (2 * people))
-
-
-def _result(
-    ballots: Ballots,
-    mean_places: Floats,
-    errors: Floats,
-    method: str,
-    level: float,
-    guarantee: Any,
-    source: Randomness,
-    noise: PermutohedronNoise | None,
-) -> Consensus:
-    names = ballots.names
-    places = np.argsort(mean_places, kind="stable")
-    strengths = strengths_of(mean_places)
-    scores = (mean_places.size - 1) / 2 - mean_places
-    half = _simultaneous(errors, level) * np.maximum(errors.std(axis=0), 1e-12)
-    low, high = scores - half, scores + half
-    if method == "bradley-terry":
-        low, high = (_strength_ends(scores, end) for end in (low, high))
-    shown = strengths if method == "bradley-terry" else scores
-    best, worst = rank_bounds(scores, errors, level)
+    half = simultaneous(fit.errors, level)
+    best, worst = fit.bounds or rank_bounds(fit.scores, fit.errors, level)
+    order = np.argsort(-fit.scores, kind="stable") if fit.order is None else fit.order
 
     def by_item(values: Any) -> dict[Hashable, Any]:
         return dict(zip(names, values, strict=True))
 
     return Consensus(
-        guarantee=guarantee if noise is None else source.stamp(guarantee),
+        guarantee=guarantee if exact is None else source.stamp(guarantee),
         method=method,
         level=level,
-        rankings=ballots.total,
-        order=tuple(names[i] for i in places),
-        scores=by_item(shown.tolist()),
-        score_intervals=by_item(zip(low.tolist(), high.tolist(), strict=True)),
+        rankings=total,
+        order=tuple(names[i] for i in order),
+        scores=by_item(fit.scores.tolist()),
+        score_intervals=by_item(zip((fit.scores - half).tolist(), (fit.scores + half).tolist(), strict=True)),
         rank_intervals=by_item(zip(best.tolist(), worst.tolist(), strict=True)),
-        strengths=by_item(strengths.tolist()),
-        noise_sd=None if noise is None else noise.sd / 2,
+        strengths=by_item(fit.strengths.tolist()),
+        noise_sd=fit.noise_sd,
+        proven=fit.proven,
+        noun=noun,
     )
-
-
-def _simultaneous(errors: Floats, level: float) -> float:
-    """The quantile of the largest error, each in units of its own deviation."""
-    return float(np.quantile((np.abs(errors) / np.maximum(errors.std(axis=0), 1e-12)).max(axis=1), level))
-
-
-def rank_bounds(scores: Floats, errors: Floats, level: float) -> tuple[Ints, Ints]:
-    """The best and the worst rank of each item, from simultaneous intervals of all differences of two scores."""
-    m = scores.size
-    first, second = np.triu_indices(m, 1)
-    covariance = np.cov(errors, rowvar=False)
-    sd = np.sqrt(
-        np.maximum(covariance[first, first] + covariance[second, second] - 2 * covariance[first, second], 1e-24)
-    )
-    largest = np.zeros(len(errors))
-    for start in range(0, first.size, 500):
-        part = slice(start, start + 500)
-        apart = np.abs(errors[:, first[part]] - errors[:, second[part]]) / sd[part]
-        np.maximum(largest, apart.max(axis=1), out=largest)
-    needed = np.quantile(largest, level) * sd
-    apart = scores[first] - scores[second]
-    better = np.zeros((m, m), dtype=np.bool_)  # [i, j]: i is surely better than j
-    better[first, second] = apart > needed
-    better[second, first] = -apart > needed
-    return 1 + better.sum(axis=0), m - better.sum(axis=1)
-
-
-def _strength_ends(scores: Floats, ends: Floats) -> Floats:
-    """Strengths at the ends of the scores' intervals: one item's score moved, the others' as they are."""
-    m = scores.size
-    moved = []
-    for i in range(m):
-        own = scores + (scores[i] - ends[i]) / (m - 1)
-        own[i] = ends[i]
-        moved.append(strengths_of((m - 1) / 2 - own)[i])
-    return np.array(moved)

@@ -13,6 +13,7 @@ from peerveil.report import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.rankings.compare import RankingComparison
     from peerveil.rankings.consensus import Consensus
     from peerveil.rankings.local import RandomizedRankings
     from peerveil.rankings.plan import PowerCurve
@@ -110,5 +111,29 @@ def draw_consensus(result: Consensus, ax: Axes) -> None:
     ]
     ax.set_yticks(places, labels, parse_math=False)
     ax.invert_yaxis()
-    unit = "strength" if result.method == "bradley-terry" else "places above the middle, on average"
+    is_strength = result.method in ("bradley-terry", "plackett-luce")
+    unit = "strength" if is_strength else "places above the middle, on average"
     ax.set(xlabel=f"{unit} ({result.level:.0%} simultaneous intervals)")
+
+
+def draw_comparison(result: RankingComparison, ax: Axes) -> None:
+    """How many places items moved, with simultaneous intervals; long lists show the 40 that moved most."""
+    shown = sorted(result.differences, key=lambda item: -abs(result.differences[item]))[:40]
+    shown.sort(key=lambda item: -result.differences[item])
+    places, moved = np.arange(len(shown)), set(result.moved)
+    differences = np.array([result.differences[item] for item in shown])
+    low, high = np.array([result.intervals[item] for item in shown]).T
+    color = COLORS["private"] if result.guarantee.private else COLORS["accent"]
+    for certain, style in ((True, color), (False, COLORS["truth"])):
+        chosen = np.array([(item in moved) is certain for item in shown])
+        if chosen.any():
+            errors = [(differences - low)[chosen], (high - differences)[chosen]]
+            label = "moved for certain" if certain else "may not have moved"
+            ax.errorbar(
+                differences[chosen], places[chosen], xerr=errors, fmt="o", ms=5, capsize=3, color=style, label=label
+            )
+    ax.axvline(0, color="0.6", lw=0.8)
+    ax.set_yticks(places, [str(item) for item in shown], parse_math=False)
+    ax.invert_yaxis()
+    ax.set(xlabel=f"places better in the second group ({result.confidence:.0%} simultaneous intervals)")
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)

@@ -109,18 +109,46 @@ def first_bad_row(ranks: Any) -> int:
 
 
 @njit(cache=True, nogil=True)
-def add_pairs(ranks: Any, counts: Any, first: Any, second: Any, sums: Any, undecided: Any) -> None:
-    """Add the signed orders of disjoint pairs, and how many people left each pair undecided."""
+def add_pairs(
+    ranks: Any, counts: Any, first: Any, second: Any, last: bool, weighted: bool, sums: Any, undecided: Any
+) -> None:
+    """Add the signed orders of disjoint pairs, and how many people of each weight left each pair undecided."""
     for row in range(ranks.shape[0]):
         count = counts[row]
         for i in range(first.size):
             a, b = ranks[row, first[i]], ranks[row, second[i]]
-            if a < 0 or b < 0 or a == b:
-                undecided[i] += count
-            elif a < b:
+            if a == b or (not last and (a < 0 or b < 0)):
+                if weighted:
+                    undecided[i, count] += 1
+                else:
+                    undecided[i, 1] += count
+            elif b < 0 or 0 <= a < b:
                 sums[i] += count
             else:
                 sums[i] -= count
+
+
+@njit(cache=True, nogil=True)
+def complete_at_random(ranks: Any, last: bool, seed: int) -> Any:
+    """Complete orders: ties are broken at random; items left out (-1) come last, or anywhere, in random order."""
+    np.random.seed(seed)
+    n, m = ranks.shape
+    out = np.empty((n, m), np.int64)
+    keys = np.empty(m)
+    for row in range(n):
+        for i in range(m):
+            rank = ranks[row, i]
+            keys[i] = (rank if rank >= 0 else m) + np.random.random()
+        order = np.argsort(keys)
+        if not last:
+            ranked = 0
+            while ranked < m and keys[order[ranked]] < m:
+                ranked += 1
+            places = np.random.permutation(m)  # a random set of places for the ranked ones, which keep their order
+            order = order[np.argsort(np.concatenate((np.sort(places[:ranked]), places[ranked:])))]
+        for place in range(m):
+            out[row, order[place]] = place
+    return out
 
 
 @njit(cache=True, nogil=True)
@@ -168,36 +196,60 @@ def top_half(items: int, place: int, log_spread: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _place_of_rank(ranks: Any, places: Any) -> None:
+def _place_of_rank(ranks: Any, last: bool, places: Any) -> None:
     """Fill in twice the place of each rank of one ranking; the last entry is for items that are left out (-1)."""
     places[:] = 0
     for rank in ranks:
         places[rank] += 1  # -1 is the last entry
-    before = 0
+    left_out, before = places[-1], 0
     for rank in range(places.size):
         size = places[rank]
         places[rank] = 2 * before + size - 1
         before += size
+    if not last:  # every item that is left out stands in the middle, the others around it
+        places[:-1] += left_out
+        places[-1] = ranks.size - 1
 
 
 @njit(cache=True, nogil=True)
-def places_of(ranks: Any) -> Any:
-    """Twice the place of every item in every ranking: ties, and items that are left out (-1), share the mean of their places."""
+def places_of(ranks: Any, last: bool = True) -> Any:
+    """Twice the place of every item in every ranking.
+
+    With signs s_ij = 1 if i is ranked before j, -1 if after, 0 if neither, the place of i is the middle minus half the sum
+    of s_ij over j. So ties share the mean of their places; items that are left out (-1) do so behind the others
+    (``last``), or stand in the middle, with signs 0, and the others around them.
+    """
     n, m = ranks.shape
     places, by_rank = np.empty((n, m), np.int64), np.empty(m + 1, np.int64)
     for row in range(n):
-        _place_of_rank(ranks[row], by_rank)
+        _place_of_rank(ranks[row], last, by_rank)
         for i in range(m):
             places[row, i] = by_rank[ranks[row, i]]
     return places
 
 
 @njit(cache=True, nogil=True)
-def add_places(ranks: Any, counts: Any, sums: Any) -> None:
-    """Add up :func:`places_of`, each ranking as often as it occurred."""
+def add_places(ranks: Any, counts: Any, sums: Any, last: bool = True) -> None:
+    """Add up :func:`places_of`, each ranking as often as it counts."""
     n, m = ranks.shape
     by_rank = np.empty(m + 1, np.int64)
     for row in range(n):
-        _place_of_rank(ranks[row], by_rank)
+        _place_of_rank(ranks[row], last, by_rank)
         for i in range(m):
             sums[i] += counts[row] * by_rank[ranks[row, i]]
+
+
+@njit(cache=True, nogil=True)
+def add_signs(ranks: Any, counts: Any, last: bool, sums: Any) -> None:
+    """Add to sums[i, j] the signs of :func:`places_of`: how many more rank i before j than after it."""
+    n, m = ranks.shape
+    for row in range(n):
+        for i in range(m):
+            a = ranks[row, i]
+            for j in range(i):
+                b = ranks[row, j]
+                if a == b or (not last and (a < 0 or b < 0)):
+                    continue
+                sign = counts[row] if b < 0 or 0 <= a < b else -counts[row]
+                sums[i, j] += sign
+                sums[j, i] -= sign

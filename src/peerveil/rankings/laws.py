@@ -176,6 +176,51 @@ def concordance_null(rankings: int, items: int) -> Law:
     return ConcordanceLimit(nodes, np.full(_NODES, 1 / _NODES), "limit", shape=shape)
 
 
+@lru_cache(maxsize=64)
+def weighted_concordance_null(weights: tuple[tuple[int, int], ...], items: int) -> Law:
+    """The law of W where people have weights: how many have each is public.
+
+    Its mean is the sum of squared weights over the squared sum s, its variance 2((sum w^2)^2 - sum w^4) / ((m-1) s^4): unit
+    vectors of independent uniform rankings have products of mean 0 and variance 1/(m-1). As above, few items or few ranks are
+    simulated, and beyond W follows the beta law with this mean and variance.
+    """
+    total, squares, fourths = (float(sum(n * w**power for w, n in weights)) for power in (1, 2, 4))
+    people, m = sum(n for _, n in weights), items
+    if m <= _FEW_ITEMS or people * m <= _CELLS_SIMULATED:
+        values = np.sort(_simulate_weighted(weights, m) / (m * (m * m - 1) / 3 * total**2))
+        return Law(values, np.full(values.size, 1 / values.size), "simulated", draws=values.size)
+    mean, variance = squares / total**2, 2 * (squares**2 - fourths) / ((m - 1) * total**4)
+    a = mean * (mean * (1 - mean) / variance - 1)
+    shape = a, a * (1 - mean) / mean
+    nodes = beta.ppf((np.arange(_NODES) + 0.5) / _NODES, *shape)
+    return ConcordanceLimit(nodes, np.full(_NODES, 1 / _NODES), "limit", shape=shape)
+
+
+def _simulate_weighted(weights: tuple[tuple[int, int], ...], m: int) -> Floats:
+    """Four times the squared length of weighted sums of centered ranks."""
+    rng, draws = np.random.default_rng(_SEED), _DRAWS // 4
+    summed = np.zeros((draws, m))
+    kinds = 2.0 * np.array(list(permutations(range(m)))) - (m - 1) if m <= _FEW_ITEMS else None
+    for weight, number in weights:
+        if kinds is not None:
+            summed += weight * (rng.multinomial(number, np.full(len(kinds), 1 / len(kinds)), size=draws) @ kinds)
+            continue
+        for _ in range(number):
+            summed += weight * (2.0 * rng.permuted(np.tile(np.arange(m), (draws, 1)), axis=1) - (m - 1))
+    return np.asarray((summed**2).sum(axis=1))
+
+
+@lru_cache(maxsize=64)
+def weighted_squares_null(weights: tuple[tuple[int, int], ...], pairs: int) -> Law:
+    """The law of the sum of A_d^2 over ``pairs`` d, A_d the sum of everybody's weight with a fair sign; simulated."""
+    rng, draws = np.random.default_rng(_SEED), _DRAWS // 4
+    values = np.zeros(draws)
+    for _ in range(pairs):
+        signed = sum(weight * (2.0 * rng.binomial(number, 0.5, size=draws) - number) for weight, number in weights)
+        values += signed**2
+    return Law(np.sort(values), np.full(draws, 1 / draws), "simulated", draws=draws)
+
+
 def _simulate_concordance(k: int, m: int) -> Floats:
     most = m * (m * m - 1) / 3 * float(k) ** 2  # of four times the squared norm of summed centered ranks
     if k * m > _CELLS_SIMULATED:  # few items, many rankings: count the rankings of each kind

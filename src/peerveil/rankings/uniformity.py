@@ -14,24 +14,23 @@ from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
-from peerveil.rankings.central import PRIVATE, CentralTest, PairsNorm, RankNorm, central_test
+from peerveil.rankings.central import PRIVATE, PairsNorm, RankNorm, central_test
 from peerveil.rankings.figures import draw_test
-from peerveil.rankings.laws import Law, NoisyLaw, concordance_null
 from peerveil.rankings.mallows import read_share
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
     from peerveil.ledger import Account
+    from peerveil.rankings.laws import Law, NoisyLaw
 
 METHODS: Final = ("auto", "friedman", *PRIVATE)
 WITHOUT_EPSILON: Final = ("auto", "friedman", "pairs-norm")
 """Methods that also run without an epsilon, or only so (Friedman's test)."""
-TAKE_PARTIAL: Final = ("pairs-norm",)
-"""Methods that take rankings with gaps and ties. Which test is used must not depend on whether there are any: that is
-private. So ``auto`` refuses them, and the guarantee of these methods always covers them."""
+TAKE_WEIGHTS: Final = ("auto", "friedman", "rank-norm", "pairs-norm")
 
-_COMPLETE: Final = "one ranking is replaced by any other ranking"
-_PARTIAL: Final = "one ranking, complete or not, is replaced by any other, complete or not"
+_REPLACED: Final = (
+    "one person's ranking, complete or not, is replaced by any other; how many people and items there are"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +102,8 @@ def uniformity_test(
     level: float = 0.05,
     columns: Mapping[str, str] | None = None,
     layout: str | None = None,
+    unranked: str = "last",
+    weight_cap: int | None = None,
     randomness: Randomness | None = None,
     account: Account | None = None,
 ) -> UniformityTest:
@@ -118,14 +119,19 @@ def uniformity_test(
         Privacy budget for one person's ranking. Default: ``None``, which is not private.
     method : str, optional
         ``"auto"`` (default) takes Friedman's test without epsilon; with epsilon the test that needs the least signal for
-        the public numbers of rankings and items. Partial rankings need ``"pairs-norm"``, by name, with or without
-        epsilon. See the page on rankings.
+        the public numbers of rankings and items. See the page on rankings.
     level : float, optional
         Significance level: the probability that uniform rankings are rejected. Default: 0.05.
     columns : mapping, optional
         Our names for columns that a frame or file calls otherwise: ``{"item": "candidate"}``.
     layout : {"orders", "places"}, optional
         What the cells of a wide frame or file hold; by default seen from the column names.
+    unranked : {"last", "unknown"}, optional
+        What leaving an item out says: that it comes after those ranked (default), or nothing. Every test takes partial and
+        tied rankings: what a person leaves open is decided at random, which keeps level and guarantee.
+    weight_cap : int, optional
+        Every row is one person, whose ranking counts as often as the column ``count`` says, at most this often; who counts
+        how often is public. Default: ``None``, a row stands for ``count`` people who count once.
     randomness : Randomness, optional
         Default: ``Randomness.secure()``.
     account : Account, optional
@@ -147,19 +153,23 @@ def uniformity_test(
     source = Randomness.of(randomness)
     if account is not None and exact is None:
         raise BadInput("account", got=account, want="None: what is not private cannot be entered in a ledger")
-    ballots = Ballots.of(rankings, columns=columns, layout=layout, identified=account is not None)
+    if weight_cap is not None and method not in TAKE_WEIGHTS:
+        raise BadInput("method", got=method, want=f"one of {', '.join(TAKE_WEIGHTS)} with weights")
+    reading: dict[str, Any] = {"unranked": unranked, "weight_cap": weight_cap, "identified": account is not None}
+    ballots = Ballots.of(rankings, columns=columns, layout=layout, **reading)
     ballots.require_enough()
     test, value = _statistic(ballots, method, exact, source)
     ballots.require_enough()
     k, m = ballots.total, ballots.items
-    guarantee = ranking_guarantee(exact, partial=method in TAKE_PARTIAL)
+    guarantee = ranking_guarantee(exact, weighted=weight_cap is not None)
     shared: dict[str, Any] = {"rankings": k, "items": m, "level": level}
     if exact is None and isinstance(test, PairsNorm):  # the square is a sum of squares, whose law is exact
         shared |= {"method": test.name, "guarantee": guarantee}
         return UniformityTest.of(test.squares(), value**2, np.sqrt, **shared)
     if exact is None:  # Friedman's statistic k (m-1) W, W being Kendall's coefficient of concordance
         shared |= {"method": "friedman", "guarantee": guarantee}
-        return UniformityTest.of(concordance_null(k, m), (value / k) ** 2, lambda w: w * (k * (m - 1)), **shared)
+        value /= test.total
+        return UniformityTest.of(test.concordance(), value**2, lambda w: w * (k * (m - 1)), **shared)
     # debit, then noise; everything else is public or computed from the noisy statistic
     law = test.noisy_null(exact)
     critical = law.critical(level)
@@ -183,32 +193,29 @@ def uniformity_test(
     )
 
 
-def _statistic(
-    ballots: Ballots, method: str, epsilon: Fraction | None, source: Randomness
-) -> tuple[CentralTest, float]:
+def _statistic(ballots: Ballots, method: str, epsilon: Fraction | None, source: Randomness) -> tuple[Any, float]:
     """The test and its exact statistic. A stream is read to its end here, and only then is its length known."""
     m, one_pass = ballots.items, "friedman" if epsilon is None else "rank-norm"
+    weighted = ballots.weight_cap is not None
     if method == "pairs-norm":
         sums = ballots.pair_sums(source.permutation(m), source)
-        pairs = PairsNorm(ballots.total, m)
+        pairs = PairsNorm(ballots.total, m, weights=ballots.weights if weighted else ())
         return pairs, pairs.statistic(sums)
-    if epsilon is not None and ballots.held and method != "rank-norm":
-        ballots.require_complete(method)
+    if epsilon is not None and ballots.held and method != "rank-norm" and not weighted:
         test = central_test(method, ballots.total, m, float(epsilon))
         if type(test) is not RankNorm:
             return test, test.from_rows(ballots.rows(method, source))
     elif method not in ("auto", one_pass):
         ballots.require_held(method)
-    sums = ballots.rank_sums()
-    ballots.require_complete(one_pass)
-    norm = RankNorm(ballots.total, m)
+    sums = ballots.rank_sums(source)
+    norm = RankNorm(ballots.total, m, weights=ballots.weights if weighted else ())
     return norm, norm.statistic(sums)
 
 
-def ranking_guarantee(epsilon: Number | None, *, partial: bool = False) -> Guarantee:
-    """The guarantee of the central tests."""
-    neighbors = f"{_PARTIAL if partial else _COMPLETE}; how many rankings and how many items there are is public"
-    return Guarantee.pure_dp(epsilon, unit="one person's ranking", neighbors=neighbors)
+def ranking_guarantee(epsilon: Number | None, *, weighted: bool = False) -> Guarantee:
+    """The guarantee of the central tests and of the consensus."""
+    public = ", and how much each person counts, is public" if weighted else " is public"
+    return Guarantee.pure_dp(epsilon, unit="one person's ranking", neighbors=f"{_REPLACED}{public}")
 
 
 def read_level(level: float) -> float:

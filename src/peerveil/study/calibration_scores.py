@@ -8,7 +8,7 @@ import peerveil
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
-from peerveil.study.spelling import InnerShare, Name, OtherRankings, OtherReviews, Range, require
+from peerveil.study.spelling import AuthorRankings, InnerShare, Name, OtherReviews, Range, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class CalibrateScores(Action["Reviews"]):
         Setting("Past conferences with some of the same reviewers, under the same names.", "Past conference"),
     ] = ()
     rankings: Annotated[
-        OtherRankings | None,
+        AuthorRankings | None,
         Setting(
             "Authors' own rankings of their papers, to compare with the Isotonic Mechanism: private judgments, which `peerveil "
             "collect` gathers.",

@@ -29,9 +29,7 @@ def usable_by(table: Any) -> str:
     if kind == "reviews" and not table.criteria:
         lacks = "; no criteria: release with --weight normalized or subjectivity needs them"
     if kind == "rankings" and not table.is_complete:
-        lacks = (
-            "; items left out or tied: rankings test needs --method pairs-norm, rankings randomize complete rankings"
-        )
+        lacks = "; items left out or tied: rankings randomize needs complete rankings"
     return f"can be used by {names}{lacks}"
 
 

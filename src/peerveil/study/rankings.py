@@ -1,4 +1,4 @@
-"""Actions of the rankings module: the consensus, the test whether rankings differ from chance, plans, and local reports."""
+"""Actions of the rankings module: the test whether rankings differ from chance, plans, and local reports."""
 
 from __future__ import annotations
 
@@ -7,95 +7,29 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import peerveil
 from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart
+from peerveil.study.rankings_consensus import (
+    BUDGET,
+    GUESS,
+    CompareRankings,
+    RankConsensus,
+    Unranked,
+    WeightCap,
+    add_items,
+    protect_ranking,
+)
 from peerveil.study.spelling import Epsilon, EpsilonOrNone, InnerShare, Range, require
 from peerveil.study.toml import SuggestedStep
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from peerveil.data import Rankings
     from peerveil.study.execute import Context, Inputs, StudyFile
 
 _READER: Final = "Whoever reads the reports guesses between two possible rankings of one person"
 _NEED_EPSILON: Final = ("rank-norm", "clipped-norm", "clipped-batches", "local", "local-pairs")
-_PARTIAL: Final = "pairs-norm"  # takes rankings that leave items out or have ties
-_MOST_NAMES: Final = 20
 
 Level = Annotated[
     InnerShare, common("The probability that rankings made by pure chance are called different.", "Significance level")
 ]
-_BUDGET: Final = common("Privacy budget (epsilon) for one person's ranking. Smaller is more private.")
-
-
-class RankConsensus(Action["Rankings"]):
-    """What do people prefer on the whole?"""
-
-    name, title = "rankings.consensus", "Find the consensus"
-    about = "Rank the items by all people's rankings, with intervals that may be published."
-    details = (
-        "Whole, partial and tied rankings are taken. borda orders the items by their mean ranks; bradley-terry gives strengths, "
-        "whose differences are log-odds of preferring one item to another. The intervals hold for all items at once."
-    )
-    publishes = "scores and ranks of the items with intervals (nothing without an epsilon)"
-    operator = "how many rankings and items were read"
-    kinds = ("rankings",)
-    spends = True
-    calls = "peerveil.rankings:consensus"
-    examples = (
-        "rankings.csv --epsilon 1",
-        "rankings.csv --epsilon 1 --ledger budget.db --account survey-2026",
-        "rankings.csv --epsilon none --method bradley-terry",
-    )
-
-    epsilon: Annotated[EpsilonOrNone, _BUDGET]
-    method: Annotated[
-        Literal["auto", "borda", "bradley-terry"], Setting("How items are scored; auto takes borda.", "Scores")
-    ] = "auto"
-    level: Annotated[InnerShare, common("The probability with which all intervals hold at once.", "Confidence")] = 0.95
-
-    @classmethod
-    def suggest(cls, table: Rankings) -> SuggestedStep:  # noqa: ARG003
-        """For every table of rankings."""
-        return SuggestedStep("Which items do people prefer? An order with intervals.", {"epsilon": 1})
-
-    def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee | None:
-        """The mechanism's own; none without an epsilon."""
-        from peerveil.core.randomness import PermutohedronNoise
-        from peerveil.rankings.uniformity import ranking_guarantee
-
-        if self.epsilon == "none":
-            return None
-        PermutohedronNoise(len(inputs.table.items), self.epsilon)
-        return ranking_guarantee(self.epsilon, partial=True)
-
-    def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
-        """Find it once."""
-        private = self.epsilon != "none"
-        result = self.call(
-            inputs.table,
-            epsilon=self.epsilon if private else None,
-            randomness=context.randomness,
-            account=context.account if private else None,
-        )
-        first = result.top(min(3, len(result.order)))
-        certain = ", ".join(map(str, first.surely)) or "no item"
-        part = OutcomePart(
-            f"People prefer {', '.join(map(str, result.order[:3]))}, in this order; certainly among the first three: {certain}.",
-            [f"{result.summary()}."],
-            {"order": [str(item) for item in result.order], "method": result.method, "rankings": result.rankings},
-        )
-        part.table(*_table_of(result.frame().head(_MOST_NAMES)))
-        part.csv("consensus.csv", result.frame())
-        part.json("consensus.json", result)
-        parts = {"public" if private else "private": part}
-        outcome = Outcome.guaranteed("Which items do people prefer?", result.guarantee, **parts)
-        caption = "Scores of the items with intervals that hold for all of them at once; in brackets the ranks that are possible."
-        outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=private)
-        if private:
-            guess = "Somebody who knows every ranking but one guesses between two candidates for the last one"
-            _protect_ranking(outcome, result.guarantee, guess)
-        _add_items(outcome, inputs.table)
-        return outcome
 
 
 class RankingsTest(Action["Rankings"]):
@@ -105,7 +39,8 @@ class RankingsTest(Action["Rankings"]):
     about = "Test whether rankings differ from chance, with a p-value that may be published."
     details = (
         "auto takes the private test that finds the weakest signal for this number of rankings and items, and Friedman's test "
-        "without an epsilon. pairs-norm is the only test for rankings that leave items out or have ties."
+        "without an epsilon. Every test takes rankings that leave items out or have ties: what a person leaves open is decided "
+        "at random."
     )
     publishes = "the noisy statistic, its p-value and the decision (nothing without an epsilon)"
     operator = "the names of the items as they were read"
@@ -118,14 +53,21 @@ class RankingsTest(Action["Rankings"]):
         "rankings.csv --epsilon none --method friedman",
     )
 
-    epsilon: Annotated[EpsilonOrNone, _BUDGET]
+    epsilon: Annotated[EpsilonOrNone, BUDGET]
     method: Annotated[
         Literal["auto", "friedman", "rank-norm", "clipped-norm", "clipped-batches", "pairs-norm"],
         Setting("The test to use; auto chooses it.", "Test"),
     ] = "auto"
     level: Level = 0.05
+    unranked: Unranked = "last"
+    weight_cap: WeightCap = None
 
     def __post_init__(self) -> None:
+        if self.weight_cap is not None:
+            from peerveil.rankings.uniformity import TAKE_WEIGHTS
+
+            want = f"one of {', '.join(TAKE_WEIGHTS)} with weight_cap"
+            require(self.method in TAKE_WEIGHTS, "method", got=self.method, want=want)
         if self.epsilon == "none":
             require(self.method not in _NEED_EPSILON, "epsilon", got="none", want=f"a number above 0 for {self.method}")
         else:
@@ -134,23 +76,17 @@ class RankingsTest(Action["Rankings"]):
             )
 
     @classmethod
-    def suggest(cls, table: Rankings) -> SuggestedStep:
+    def suggest(cls, table: Rankings) -> SuggestedStep:  # noqa: ARG003
         """For every table of rankings."""
-        method = {} if table.is_complete else {"method": _PARTIAL}
-        remarks = dict.fromkeys(method, "the only test for rankings that leave items out or have ties")
-        why = "Do these rankings differ from chance? The p-value may be published."
-        return SuggestedStep(why, {"epsilon": 1, **method}, remarks)
+        return SuggestedStep("Do these rankings differ from chance? The p-value may be published.", {"epsilon": 1})
 
     def guarantee(self, inputs: Inputs[Rankings]) -> peerveil.Guarantee | None:
         """The test's own; none without an epsilon."""
         from peerveil.rankings.ballots import Ballots
         from peerveil.rankings.uniformity import ranking_guarantee
 
-        ballots = Ballots.of(inputs.table)
-        ballots.require_enough()
-        if self.method != _PARTIAL:
-            ballots.require_complete(self.method)
-        return None if self.epsilon == "none" else ranking_guarantee(self.epsilon, partial=self.method == _PARTIAL)
+        Ballots.of(inputs.table).require_enough()
+        return None if self.epsilon == "none" else ranking_guarantee(self.epsilon, weighted=self.weight_cap is not None)
 
     def run(self, inputs: Inputs[Rankings], context: Context) -> Outcome:
         """Test once."""
@@ -163,9 +99,8 @@ class RankingsTest(Action["Rankings"]):
         )
         outcome = _test_outcome(test, "test.json", public=private)
         if private:
-            guess = "Somebody who knows every ranking but one guesses between two candidates for the last one"
-            _protect_ranking(outcome, test.guarantee, guess)
-        _add_items(outcome, inputs.table)
+            protect_ranking(outcome, test.guarantee, GUESS)
+        add_items(outcome, inputs.table)
         return outcome
 
 
@@ -236,7 +171,7 @@ class RandomizeRankings(Action["Rankings"]):
     calls = "peerveil.rankings:randomize_rankings"
     examples = ("rankings.csv --epsilon 0.5 --public-seed 7", "rankings.csv --epsilon 1 --ask pairs --questions 2")
 
-    epsilon: Annotated[Epsilon, _BUDGET]
+    epsilon: Annotated[Epsilon, BUDGET]
     ask: Annotated[
         Literal["items", "pairs"],
         common(
@@ -268,8 +203,8 @@ class RandomizeRankings(Action["Rankings"]):
         outcome = Outcome.guaranteed(question, randomized.guarantee, public=part)
         caption = "The share of randomized answers that say yes, by question; chance alone would give one half."
         outcome.figure(randomized.plot, f"{randomized.summary()}. {caption}", caption, public=True)
-        _protect_ranking(outcome, randomized.guarantee, _READER)
-        _add_items(outcome, inputs.table)
+        protect_ranking(outcome, randomized.guarantee, _READER)
+        add_items(outcome, inputs.table)
         return outcome
 
 
@@ -305,15 +240,8 @@ class AggregateRankings(Action[None]):
         """Test."""
         test = self._test(inputs)
         outcome = _test_outcome(test, "aggregate.json", public=test.mark is None)
-        _protect_ranking(outcome, test.guarantee, _READER)
+        protect_ranking(outcome, test.guarantee, _READER)
         return outcome
-
-
-def _protect_ranking(outcome: Outcome, guarantee: peerveil.Guarantee, guess: str) -> None:
-    """One ranking is everything that a person gives."""
-    outcome.protect("one person's ranking", guarantee)
-    outcome.protect("everything one person gave (one ranking)", guarantee)
-    outcome.best_guess(guess, guarantee)
 
 
 def _test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: bool) -> Outcome:
@@ -335,26 +263,9 @@ def _test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: 
     return outcome
 
 
-def _table_of(frame: pl.DataFrame) -> tuple[list[str], list[tuple[object, ...]]]:
-    """Headers and cells of the consensus in a report."""
-    rows: list[tuple[object, ...]] = [
-        (row["rank"], row["item"], f"{row['score']:.2f} ({row['score_lower']:.2f} to {row['score_upper']:.2f})",
-         f"{row['rank_lower']} to {row['rank_upper']}")
-        for row in frame.to_dicts()
-    ]  # fmt: skip
-    return ["rank", "item", "score with interval", "possible ranks"], rows
-
-
-def _add_items(outcome: Outcome, table: Rankings) -> None:
-    """The items as they were read, so that the operator notices a misread table."""
-    names = ", ".join(table.items[:_MOST_NAMES])
-    more = f", ... ({len(table.items):,} in all)" if len(table.items) > _MOST_NAMES else ""
-    outcome.private.findings.append(f"Read {table.total:,} rankings of the items {names}{more}.")
-    outcome.private.results["item_names"] = list(table.items)
-
-
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
     RankConsensus,
+    CompareRankings,
     RankingsTest,
     PlanRankings,
     RandomizeRankings,

@@ -290,6 +290,9 @@ OtherReviews = Annotated[
     Refers("reviews", "reviews of another conference: a file (in a study a name under [data])", is_optional=True),
 ]
 OtherRankings = Annotated[
+    str, _line("", 4000), Refers("rankings", "rankings of another group: a file (in a study a name under [data])")
+]
+AuthorRankings = Annotated[
     str, _line("", 4000), Refers("rankings", "rankings: a file (in a study a name under [data])", is_optional=True)
 ]
 

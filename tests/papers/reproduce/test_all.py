@@ -32,6 +32,14 @@ def test_nothing_that_the_papers_number_is_left_out() -> None:
     assert not [name for name in made - wanted if name.split("/")[1].startswith(("figure", "table"))]
 
 
+def test_theorems_of_rankings_hold_or_are_errata() -> None:
+    found = {n: experiments()[f"rankings/theorem-{n}"](True, False) for n in (5, 6, 7, 9)}
+    assert all(result.counts[Verdict.DIFFERS] == 0 for result in found.values())
+    assert {n: result.counts[Verdict.ERRATUM] for n, result in found.items()} == {5: 0, 6: 2, 7: 2, 9: 0}
+    losses = [float(row.ours) for row in found[6].rows]
+    assert losses[0] > 1 / 3 > losses[1]  # at the sizes of the experiments, and where the theorem asks for
+
+
 @pytest.mark.parametrize("name", ILLUSTRATIONS)
 def test_illustrations_agree_with_our_own_code(name: str) -> None:
     found = experiments()[name](True, False)

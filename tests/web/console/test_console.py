@@ -180,6 +180,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "calibration.plan": {**decided, "accepted": "0.25"},
         "calibration.leak": {**decided, "accepted": "0.25", "conferences": "1"},
         "rankings.consensus": {"epsilon": "1"},
+        "rankings.compare": {"epsilon": "1", "other": ids["rankings"]},
         "rankings.test": {"epsilon": "1"},
         "rankings.plan": {"items": "5", "spread": "0.8", "methods": "friedman, pairs-norm"},
         "rankings.randomize": {"epsilon": "1"},
@@ -194,6 +195,8 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
     shown = {action for _, action in found}
     assert shown == {name for name in all_actions() if not name.startswith("audit.") and name not in NOT_OFFERED}
     console.work("checks")
+    with_itself = found.pop(("rankings", "rankings.compare"))  # the only rankings that there are
+    assert "another table than the first" in said(me.get(with_itself))
     for name, run in found.items():
         assert "Before you start" in said(me.get(run)), (name, said(me.get(run))[150:600])
     assert steps_of(me, found["calibration", "calibration.decide"])[0]["accept"] == 20  # what was typed, not the share

@@ -1,4 +1,4 @@
-"""The paper's local test (Algorithm 5): everybody sends one randomized bit for each of floor(m/2) disjoint pairs of items."""
+"""The paper's local test (Algorithm 5, curator; Algorithm 6, peer; Theorem 7): a randomized bit for each disjoint pair."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 
 def bit_response(items: int, epsilon: Number) -> Response:
-    """The randomized response to one pair: floor(m/2) independent ones lose epsilon in all."""
+    """The randomized response to one pair (Algorithm 6, line 9): floor(m/2) independent ones lose epsilon in all."""
     return Response(read_epsilon(epsilon) / (items // 2), classes=2)
 
 
 def bit_sums(ranks: Any, order: Any, epsilon: Number, randomness: Randomness) -> NDArray[np.int64]:
-    """The signed sums of all people's randomized bits; the pairs are (order[0], order[1]), (order[2], order[3]), ..."""
+    """The signed sums of all people's randomized bits (Algorithm 6, lines 8 to 10; Algorithm 5, line 6).
+
+    The pairs are (order[0], order[1]), (order[2], order[3]), ...
+    """
     pairs = ranks.shape[1] // 2
     first, second = order[0 : 2 * pairs : 2], order[1 : 2 * pairs : 2]
     answers = (ranks[:, first] < ranks[:, second]).astype(np.int64)

@@ -138,6 +138,13 @@ def trunc_rankings_as_printed(items: int, tolerance: float, level: float, epsilo
     return float(1 + max(correct, private))
 
 
+def laplace_rankings_as_printed(items: int, tolerance: float, level: float, epsilon: float) -> int:
+    """Theorem 9, with mu' = (1 - phi)/(1 + phi)."""
+    phi = spread_at(items, tolerance)
+    size = 48 / items * math.log(1 / level) + 6 * items / epsilon * math.sqrt(math.log(1 / level))
+    return math.ceil((1 + phi) ** 2 / (1 - phi) ** 2 * size)
+
+
 def local_rankings_as_printed(items: int, tolerance: float, level: float, epsilon: float) -> float:
     """Theorem 7 with Theorem 5's constants and mu times tanh(gamma/2), gamma = 2 epsilon/m."""
     plain = unif_rankings_as_printed(items, tolerance, level)
@@ -145,11 +152,12 @@ def local_rankings_as_printed(items: int, tolerance: float, level: float, epsilo
 
 
 def theorems_as_printed(items: int, spread: float, level: float, epsilon: float) -> dict[str, float]:
-    """How many rankings Theorems 4 to 7 ask for at the tolerance of this spread; infinite where they promise nothing."""
+    """How many rankings Theorems 4 to 7 and 9 ask for at the tolerance of this spread; infinite where they promise nothing."""
     tolerance = total_variation(items, spread)
     return {
         "Theorem 4": 2.0 if two_sample_allowed_as_printed(items, tolerance, level) else math.inf,
         "Theorem 5": unif_rankings_as_printed(items, tolerance, level),
         "Theorem 6": trunc_rankings_as_printed(items, tolerance, level, epsilon),
         "Theorem 7": local_rankings_as_printed(items, tolerance, level, epsilon),
+        "Theorem 9": float(laplace_rankings_as_printed(items, tolerance, level, epsilon)),
     }

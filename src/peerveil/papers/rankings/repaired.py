@@ -18,7 +18,7 @@ from peerveil.rankings.laws import Law, squares_null
 
 @dataclass(frozen=True, slots=True)
 class LaplaceSquares(PairsNorm):
-    """LAP: Y, the mean square of the signed pair sums, plus Laplace noise.
+    """LAP (Algorithm 4, Theorem 9): Y, the mean square of the signed pair sums, plus Laplace noise.
 
     **Proof** (Claim 10, for floor(m/2) pairs). A changed ranking moves each S from s to s' with s' - s in {-2, 0, 2} and
     both within [-k, k], so S^2 by at most 4(k-1), and Y by at most 4 floor(m/2) (k-1)/k. ∎ The critical value is exact;

@@ -9,7 +9,6 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Rankings
 from peerveil.rankings import power_of
 from peerveil.rankings.plan import pair_bias
-from peerveil.rankings.uniformity import TAKE_PARTIAL
 from peerveil.web.console.explore import common
 from peerveil.web.console.explore.common import Attack, Chart, Control, Exploration, Progress, Series, Values
 
@@ -89,7 +88,6 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
     detected, alarms = common.percent(power[common.EPSILONS.index(epsilon)]), common.percent(float(level))
     people = simulation["rankings"]
     best = common.first_epsilon(share >= _POWER for share in power)
-    method = {} if simulation["complete"] else {"method": TAKE_PARTIAL[0]}
     return Exploration(
         headline=f"If {people:,} people agree on {agreement}% of item pairs, the test detects it {detected} of the time, and "
         f"an attacker who is correct 10% of the time about somebody's ranking is correct at most {after} of the time.",
@@ -123,7 +121,7 @@ def explore(simulation: Values, chosen: Values) -> Exploration:
         else f"No epsilon offered detects {agreement}% agreement with a power of 80%: ask more people, or test for stronger "
         "agreement only. The largest offered comes closest.",
         about=_about(simulation) + common.SMOOTHED,
-        steps=({"action": "rankings.test", "epsilon": epsilon, "level": float(level), **method},),
+        steps=({"action": "rankings.test", "epsilon": epsilon, "level": float(level)},),
     )
 
 
