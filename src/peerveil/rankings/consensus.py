@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
+    from peerveil.core.guarantee import Guarantee
     from peerveil.ledger import Account
 
 METHODS: Final = ("auto", "borda", "bradley-terry")
@@ -194,8 +195,15 @@ def consensus(
     mean_places = sums / (2 * people)
     covariance = np.cov(sample, rowvar=False) if sample is not None else _modeled(mean_places, people, noise)
     errors = _errors(covariance, people, noise)
-    return _result(
-        ballots, mean_places, errors, "borda" if method == "auto" else method, level, guarantee, source, noise
+    return consensus_of(
+        ballots.names,
+        people,
+        mean_places,
+        errors,
+        method=method,
+        level=level,
+        guarantee=guarantee if noise is None else source.stamp(guarantee),
+        noise_sd=None if noise is None else noise.sd / 2,
     )
 
 
@@ -259,17 +267,19 @@ def _errors(covariance: Floats, people: int, noise: PermutohedronNoise | None) -
     return np.asarray(errors if noise is None else errors + noise.simulate(rng, _SIMULATED) / (2 * people))
 
 
-def _result(
-    ballots: Ballots,
+def consensus_of(
+    names: tuple[Hashable, ...],
+    people: int,
     mean_places: Floats,
     errors: Floats,
+    *,
     method: str,
     level: float,
-    guarantee: Any,
-    source: Randomness,
-    noise: PermutohedronNoise | None,
+    guarantee: Guarantee,
+    noise_sd: float | None,
 ) -> Consensus:
-    names = ballots.names
+    """The consensus from mean places of the items and simulated errors of these."""
+    method = "borda" if method == "auto" else method
     places = np.argsort(mean_places, kind="stable")
     strengths = strengths_of(mean_places)
     scores = (mean_places.size - 1) / 2 - mean_places
@@ -284,16 +294,16 @@ def _result(
         return dict(zip(names, values, strict=True))
 
     return Consensus(
-        guarantee=guarantee if noise is None else source.stamp(guarantee),
+        guarantee=guarantee,
         method=method,
         level=level,
-        rankings=ballots.total,
+        rankings=people,
         order=tuple(names[i] for i in places),
         scores=by_item(shown.tolist()),
         score_intervals=by_item(zip(low.tolist(), high.tolist(), strict=True)),
         rank_intervals=by_item(zip(best.tolist(), worst.tolist(), strict=True)),
         strengths=by_item(strengths.tolist()),
-        noise_sd=None if noise is None else noise.sd / 2,
+        noise_sd=noise_sd,
     )
 
 
