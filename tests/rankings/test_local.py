@@ -11,9 +11,8 @@ import pytest
 
 from peerveil import Randomness
 from peerveil.core.errors import BadInput
-from peerveil.rankings import LocalProtocol, Mallows, RandomizedRanking, aggregate_rankings
+from peerveil.rankings import LocalProtocol, Mallows, RandomizedRanking, aggregate_rankings, choose_questions
 from peerveil.rankings.adversary import local_distribution, local_loss
-from peerveil.rankings.local import choose_questions
 
 ASK = ["items", "pairs"]
 FIVE = LocalProtocol(5, epsilon=1)

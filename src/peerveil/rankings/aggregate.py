@@ -174,6 +174,8 @@ def count_answers(randomized: Any, protocol: LocalProtocol | None) -> AnswerCoun
 
 
 def _counted(randomized: Any, protocol: LocalProtocol | None) -> AnswerCounts:
+    if isinstance(randomized, AnswerCounts):
+        return randomized
     if isinstance(randomized, RandomizedRankings):
         return AnswerCounts(randomized.protocol, randomized.counts(), 1, simulated=randomized.simulated)
     if isinstance(randomized, (str, os.PathLike)):

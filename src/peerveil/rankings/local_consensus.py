@@ -41,7 +41,8 @@ _ITERATIONS, _CLOSE, _LONGEST_STEP = 60, 1e-4, 1.0
 _LARGEST_VARIANCE: Final = 100.0  # of strengths: ten times the variance of the logistic noise is 33
 _FREEDOM: Final = 50.0  # the last prior's variance in units of that of the estimate
 _SIMULATED, _SEED = 4_000, 1785  # errors of the scores; the seed is public: equal reports give equal intervals
-_SMALLEST_GAIN: Final = 1e-3  # in predicted tau, for which smaller blocks are asked
+_SIZES: Final = (12, 8, 6, 5, 4, 3, 2)  # of blocks in later rounds
+_SMALLEST_GAIN: Final = 0.02  # in predicted tau, for which smaller blocks are asked: adapting to noise biases scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ def next_protocol(
     """What to ask the next people, from the reports so far: blocks of items that are neighbors in the order.
 
     Where people agree, the order of distant items is soon known, and smaller blocks tell more about near ones; where they
-    hardly do, all items are asked about again. The size of the blocks is the one with the largest predicted Kendall's tau.
+    hardly do, all items are asked about again. The size of the blocks is the one with the largest predicted Kendall's tau,
+    if that is larger by 0.02 than with all items.
 
     Parameters
     ----------
@@ -152,18 +154,15 @@ def next_protocol(
     asked = int(rounds[-1].tally.sum()) if people is None else whole(people, "people", 1)
     estimate = _estimate(rounds)
     order = np.argsort(-estimate.scores, kind="stable")
-    sizes = [last.items, *(g for g in (12, 8, 6, 5, 4, 3, 2) if g < last.items)]
-    best, largest = last, -np.inf
-    for size in sizes:
+    designs: list[tuple[float, LocalProtocol]] = []
+    for size in (last.items, *(g for g in _SIZES if g < last.items)):
         blocks = [sorted(order[i : i + size].tolist()) for i in range(last.items - size + 1)]
-        design = LocalProtocol(
-            last.items, epsilon=last.exact_epsilon, ask="name", blocks=blocks, names=last.names or None
-        )
+        settings: dict[str, Any] = {"blocks": blocks, "names": last.names or None}
+        design = LocalProtocol(last.items, epsilon=last.exact_epsilon, ask="name", **settings)
         information = estimate.information + asked * expected_information(design, estimate.strengths)
-        tau = predicted_tau(estimate, information)
-        if tau > largest + _SMALLEST_GAIN:
-            best, largest = design, tau
-    return best
+        designs.append((predicted_tau(estimate, information), design))
+    everything, best = designs[0], max(designs, key=lambda row: row[0])
+    return (best if best[0] > everything[0] + _SMALLEST_GAIN else everything)[1]
 
 
 # ---- the model -------------------------------------------------------------------------------------------------------
@@ -177,9 +176,7 @@ def top_chances(strengths: Floats, numbers: Sequence[int]) -> list[tuple[Floats,
     density = below * (1 - below)
     points = size + 1 + size % 2  # odd, so that no factor vanishes
     roots = np.exp(2j * np.pi * np.arange(points) / points)
-    factors = (
-        below[..., None] + (1 - below)[..., None] * roots
-    )  # generating function of "above u", at the roots of unity
+    factors = below[..., None] + (1 - below)[..., None] * roots  # generating function of how many are above u
     whole_law = _STEP / points * factors.prod(axis=0)
     without = density[..., None] / factors  # the item itself is at u
     chances = []

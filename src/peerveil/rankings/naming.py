@@ -28,7 +28,7 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
 
 if TYPE_CHECKING:
-    from peerveil.core.arrays import Ints
+    from peerveil.core.arrays import Floats, Ints
     from peerveil.core.randomness import Randomness, Response
 
 
@@ -75,7 +75,9 @@ def name_chances(mine: Any, response: Response) -> list[Fraction]:
 
 
 def variance_of_naming(items: int, epsilon: float, own: int | None = None) -> float:
-    """The variance of an item's score (in places) from one report, at weak agreement; the formula of the tests is checked there.
+    """The variance of an item's score (in places) from one report, at weak agreement.
+
+    It gives P(pair ordered right) = Phi(D sqrt(n (m - 1) / (2 m V))) for n people and items D places apart.
 
     The chance to be among the first c rises by b = 6 c (m - c) / (m (m^2 - 1)) per place, that of being named by k b / m, k =
     (e^epsilon - 1) / (1 + (e^epsilon - 1) c / m); a centered score has variance (m - 1) / m^2.
@@ -92,6 +94,18 @@ def variance_of_naming(items: int, epsilon: float, own: int | None = None) -> fl
 def variance_of_pairs(items: int, epsilon: float) -> float:
     """The same, if each person answers for one random pair: m (m - 1)^2 / (8 tanh^2(epsilon / 2))."""
     return items * (items - 1) ** 2 / (8 * math.tanh(epsilon / 2) ** 2)
+
+
+def named_scores(votes: Any, response: Response) -> tuple[Floats, Floats]:
+    """By item: how often it is named as one of the first, less how often as one of the last; and one report's covariance."""
+    items = votes.shape[1]
+    own = own_items(items, response)
+    total = own * response.keep + (items - own) * response.other
+    first, last = (
+        (response.other + (response.keep - response.other) * chance) / (2 * total)
+        for chance in ((votes < own).mean(axis=0), (votes >= items - own).mean(axis=0))
+    )
+    return first - last, np.diag(first + last) - np.outer(first - last, first - last)
 
 
 def read_blocks(blocks: Any, items: int) -> tuple[tuple[int, ...], ...]:
