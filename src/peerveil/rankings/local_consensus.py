@@ -3,7 +3,7 @@
 **Model.** Item i has a strength t_i; a person ranks the items by t_i plus noise, independent and logistic. Near chance a
 person's ranks then carry all that is known of the strengths, as in Mallows' model, and first and last places mirror each
 other. The chance that i is among the first c of a block, and its slopes, are integrals over i's utility u of the
-chance that fewer than c of the others are above u (a Poisson binomial law, by its Fourier transform): exact to about 1e-8.
+chance that fewer than c of the others are above u (a Poisson binomial law, by its Fourier transform): exact to about 1e-9.
 
 **Estimate.** A report's law is linear in these chances. Strengths are found by maximum likelihood with a prior that is
 centered at 0; its variance is that of the strengths beyond their errors. There the model is linearized, and one step of maximum
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 _MOST_ITEMS: Final = 200
-_STEP, _REACH = 1.0, 25.0  # of the integrals over utilities: logistic tails beyond are below 1e-10
+_STEP, _REACH = 0.5, 25.0  # of the integrals over utilities: logistic tails beyond are below 1e-10
 _ITERATIONS, _CLOSE, _LONGEST_STEP = 60, 1e-4, 1.0
 _LARGEST_VARIANCE: Final = 100.0  # of strengths: ten times the variance of the logistic noise is 33
 _FREEDOM: Final = 50.0  # the last prior's variance in units of that of the estimate
 _SIMULATED, _SEED = 4_000, 1785  # errors of the scores; the seed is public: equal reports give equal intervals
 _SIZES: Final = (12, 8, 6, 5, 4, 3, 2)  # of blocks in later rounds
-_SMALLEST_GAIN: Final = 0.02  # in predicted tau, for which smaller blocks are asked: adapting to noise biases scores
+_WORTH_IT: Final = 0.97  # smaller blocks must shorten the distance of the predicted tau to 1 so far
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def next_protocol(
 
     Where people agree, the order of distant items is soon known, and smaller blocks tell more about near ones; where they
     hardly do, all items are asked about again. The size of the blocks is the one with the largest predicted Kendall's tau,
-    if that is larger by 0.02 than with all items.
+    if that brings it noticeably nearer to 1 than all items do (to adapt to mere noise would bias the scores).
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def next_protocol(
         information = estimate.information + asked * expected_information(design, estimate.strengths)
         designs.append((predicted_tau(estimate, information), design))
     everything, best = designs[0], max(designs, key=lambda row: row[0])
-    return (best if best[0] > everything[0] + _SMALLEST_GAIN else everything)[1]
+    return (best if 1 - best[0] < _WORTH_IT * (1 - everything[0]) else everything)[1]
 
 
 # ---- the model -------------------------------------------------------------------------------------------------------
