@@ -11,13 +11,14 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from benchmarks.timing import Row, best_of
+from peerveil.core.randomness import Randomness
 from peerveil.papers.reproduce.rankings import EXPERIMENTS
-from peerveil.rankings import Mallows, kendall_distance, uniformity_test
+from peerveil.rankings import LocalProtocol, Mallows, kendall_distance, local_consensus, next_protocol, uniformity_test
 from peerveil.rankings.variation import _nodes, _spread_at, spread_at
 
 
 def bench() -> list[Row]:
-    return [*sampling(), *distances(), *tolerances(), *stream(), *figure()]
+    return [*sampling(), *distances(), *tolerances(), *stream(), *local_accuracy(), *figure()]
 
 
 def insertion(items: int, spread: float, n: int, rng: np.random.Generator) -> list[list[int]]:
@@ -95,6 +96,36 @@ def stream() -> list[Row]:
         seconds = time.perf_counter() - start
         note = f"in pieces of 10,000; the process's peak grew by {max(0.0, _peak() - before):.2f} GB"
         rows.append(Row(f"default test, {total:,} rankings of 100 items", seconds, None, "s", note))
+    return rows
+
+
+def _tau(people: int, spread: float, rounds: int, seed: int) -> float:
+    """Kendall's tau of a local consensus of 10 items at epsilon 1 to a random truth."""
+    source, truth = Randomness.simulation(seed), np.random.default_rng(seed).permutation(10)
+    votes = Mallows(10, spread, truth).sample(people, seed=seed)
+    asked: list[LocalProtocol] = []
+    sent: list[Any] = []
+    for part in np.array_split(votes, rounds):
+        protocol = next_protocol(sent, protocol=asked) if asked else LocalProtocol(10, epsilon=1, ask="name")
+        asked += [protocol] if protocol not in asked else []
+        sent += protocol.randomize_all(part, randomness=source)
+    order = local_consensus(sent, protocol=asked).order
+    return float(kendalltau([order.index(item) for item in range(10)], truth)[0])
+
+
+def local_accuracy() -> list[Row]:
+    cells = [(1000, 0.9, 1, 500, "target 0.50"), (1900, 0.9, 1, 500, "target 0.60")]
+    cells += [
+        (1000, spread, rounds, 60, "one round" if rounds == 1 else "adapted")
+        for spread in (0.9, 0.7, 0.5)
+        for rounds in (1, 4)
+    ]
+    rows = []
+    for people, spread, rounds, trials, note in cells:
+        taus = [_tau(people, spread, rounds, seed) for seed in range(trials)]
+        error = float(np.std(taus)) / trials**0.5
+        name = f"local consensus, 10 items, epsilon 1, {people:,} people, spread {spread:g}, rounds: {rounds}"
+        rows.append(Row(name, float(np.mean(taus)), None, "tau", f"{note}; standard error {error:.3f}"))
     return rows
 
 
