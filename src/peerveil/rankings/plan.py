@@ -31,8 +31,7 @@ from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uni
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""
 
-CONSENSUS: Final = ("open", "central", "local")
-"""Kinds of consensus, for plans to tell the first items."""
+CONSENSUS: Final = ("open", "central", "local")  # for plans to tell the first items
 
 _MOST_ITEMS, _MOST_VOTES = 2_000, 4_000_000  # of a consensus: items, and ranks that are simulated
 _MOST_CENTRAL, _MOST_LOCAL = 2**22, 2**40  # people
@@ -217,14 +216,13 @@ def _score_errors(
     method: str, m: int, spread: float, epsilon: Fraction | None, draws: int, seed: int
 ) -> tuple[Floats, Floats, Floats | float]:
     """Mean scores of the items of a Mallows model, best first; errors for one person, and the noise of a sum."""
-    source = Randomness.simulation(seed)
-    votes, rng = sample_rankings(Mallows(m, spread), _MOST_VOTES // m, source), np.random.default_rng(seed)
+    rng, source = np.random.default_rng(seed), Randomness.simulation(seed)
+    votes = sample_rankings(Mallows(m, spread), _MOST_VOTES // m, source)
     noise: Floats | float = 0.0
     if method == "local":
         scores, covariance = named_scores(votes, Response(epsilon or 1, classes=2))
     else:
-        places = np.arange(m)
-        apart = places[None] - places[:, None]
+        apart = np.arange(m)[None] - np.arange(m)[:, None]
         scores = (np.sign(apart) * pair_bias(spread, np.abs(apart) + (apart == 0))).sum(axis=1) / 2
         covariance = np.atleast_2d(np.cov(votes, rowvar=False))
         noise = PermutohedronNoise(m, epsilon or 1).simulate(rng, draws) / 2 if method == "central" else 0.0
