@@ -25,13 +25,13 @@ def insertion(items: int, spread: float, n: int, rng: np.random.Generator) -> li
     """Repeated insertion as it is written in plain Python and NumPy, as in the published packages."""
     chances = [spread ** np.arange(i + 1) / np.sum(spread ** np.arange(i + 1)) for i in range(items)]
     jumps = [rng.choice(i + 1, size=n, p=chances[i]) for i in range(items)]
-    found = []
+    orders = []
     for row in range(n):
         order: list[int] = []
         for i in range(items):
             order.insert(i - int(jumps[i][row]), i)
-        found.append(order)
-    return found
+        orders.append(order)
+    return orders
 
 
 def sampling() -> list[Row]:
@@ -103,13 +103,13 @@ def _tau(people: int, spread: float, rounds: int, seed: int) -> float:
     """Kendall's tau of a local consensus of 10 items at epsilon 1 to a random truth."""
     source, truth = Randomness.simulation(seed), np.random.default_rng(seed).permutation(10)
     votes = Mallows(10, spread, truth).sample(people, seed=seed)
-    asked: list[LocalProtocol] = []
+    protocols: list[LocalProtocol] = []
     sent: list[Any] = []
     for part in np.array_split(votes, rounds):
-        protocol = next_protocol(sent, protocol=asked) if asked else LocalProtocol(10, epsilon=1, ask="name")
-        asked += [protocol] if protocol not in asked else []
+        protocol = next_protocol(sent, protocol=protocols) if protocols else LocalProtocol(10, epsilon=1, ask="name")
+        protocols += [protocol] if protocol not in protocols else []
         sent += protocol.randomize_all(part, randomness=source)
-    order = local_consensus(sent, protocol=asked).order
+    order = local_consensus(sent, protocol=protocols).order
     return float(kendalltau([order.index(item) for item in range(10)], truth)[0])
 
 

@@ -45,9 +45,9 @@ def in_rounds(votes: Any, rounds: int, epsilon: float, seed: int) -> Consensus:
     """Ask the people round by round, each time what the reports so far suggest."""
     protocols, sent = [LocalProtocol(votes.shape[1], epsilon=epsilon, ask="name")], list[RandomizedRanking]()
     for number, part in enumerate(np.array_split(votes, rounds)):
-        asked = protocols[0] if number == 0 else next_protocol(sent, protocol=protocols)
-        protocols += [asked] if asked not in protocols else []
-        sent += sent_by(asked, part, 1000 * seed + number)
+        protocol = protocols[0] if number == 0 else next_protocol(sent, protocol=protocols)
+        protocols += [protocol] if protocol not in protocols else []
+        sent += sent_by(protocol, part, 1000 * seed + number)
     return local_consensus(sent, protocol=protocols, simulated=True)
 
 

@@ -151,7 +151,7 @@ def next_protocol(
     """
     rounds = _rounds(randomized, protocol)
     last = rounds[-1].protocol
-    asked = int(rounds[-1].tally.sum()) if people is None else whole(people, "people", 1)
+    people = int(rounds[-1].tally.sum()) if people is None else whole(people, "people", 1)
     estimate = _estimate(rounds)
     order = np.argsort(-estimate.scores, kind="stable")
     designs: list[tuple[float, LocalProtocol]] = []
@@ -159,7 +159,7 @@ def next_protocol(
         blocks = [sorted(order[i : i + size].tolist()) for i in range(last.items - size + 1)]
         settings: dict[str, Any] = {"blocks": blocks, "names": last.names or None}
         design = LocalProtocol(last.items, epsilon=last.exact_epsilon, ask="name", **settings)
-        information = estimate.information + asked * expected_information(design, estimate.strengths)
+        information = estimate.information + people * expected_information(design, estimate.strengths)
         designs.append((predicted_tau(estimate, information), design))
     everything, best = designs[0], max(designs, key=lambda row: row[0])
     return (best if 1 - best[0] < _WORTH_IT * (1 - everything[0]) else everything)[1]
