@@ -13,26 +13,35 @@ from scipy.stats import kendalltau
 from benchmarks.timing import Row, best_of
 from peerveil import Randomness
 from peerveil.papers.reproduce.rankings import EXPERIMENTS
-from peerveil.rankings import Mallows, consensus, kendall_distance, spread_at, uniformity_test
+from peerveil.rankings import (
+    LocalProtocol,
+    Mallows,
+    consensus,
+    kendall_distance,
+    local_consensus,
+    next_protocol,
+    uniformity_test,
+)
 from peerveil.rankings.models import fit_pairs, fit_plackett_luce, kemeny_order
-from peerveil.rankings.variation import _nodes, _spread_at
+from peerveil.rankings.variation import _nodes, _spread_at, spread_at
 
 
 def bench() -> list[Row]:
-    return [*sampling(), *distances(), *tolerances(), *stream(), *accuracy(), *scale(), *models(), *figure()]
+    parts = (sampling, distances, tolerances, stream, accuracy, local_accuracy, scale, models, figure)
+    return [row for part in parts for row in part()]
 
 
 def insertion(items: int, spread: float, n: int, rng: np.random.Generator) -> list[list[int]]:
     """Repeated insertion as it is written in plain Python and NumPy, as in the published packages."""
     chances = [spread ** np.arange(i + 1) / np.sum(spread ** np.arange(i + 1)) for i in range(items)]
     jumps = [rng.choice(i + 1, size=n, p=chances[i]) for i in range(items)]
-    found = []
+    orders = []
     for row in range(n):
         order: list[int] = []
         for i in range(items):
             order.insert(i - int(jumps[i][row]), i)
-        found.append(order)
-    return found
+        orders.append(order)
+    return orders
 
 
 def sampling() -> list[Row]:
@@ -163,6 +172,36 @@ def models() -> list[Row]:
     apart = float(np.abs(luce(votes) - choix.ilsr_rankings(10, orders)).max())
     note = f"peer: choix.ilsr_rankings; strengths differ by at most {apart:.0e}"
     return [*rows, Row("Plackett-Luce, 10 items, 5,000 rankings", ours, peer, "s", note)]
+
+
+def _tau(people: int, spread: float, rounds: int, seed: int) -> float:
+    """Kendall's tau of a local consensus of 10 items at epsilon 1 to a random truth."""
+    source, truth = Randomness.simulation(seed), np.random.default_rng(seed).permutation(10)
+    votes = Mallows(10, spread, truth).sample(people, seed=seed)
+    protocols: list[LocalProtocol] = []
+    sent: list[Any] = []
+    for part in np.array_split(votes, rounds):
+        protocol = next_protocol(sent, protocol=protocols) if protocols else LocalProtocol(10, epsilon=1, ask="name")
+        protocols += [protocol] if protocol not in protocols else []
+        sent += protocol.randomize_all(part, randomness=source)
+    order = local_consensus(sent, protocol=protocols).order
+    return float(kendalltau([order.index(item) for item in range(10)], truth)[0])
+
+
+def local_accuracy() -> list[Row]:
+    cells = [(1000, 0.9, 1, 500, "target 0.50"), (1900, 0.9, 1, 500, "target 0.60")]
+    cells += [
+        (1000, spread, rounds, 60, "one round" if rounds == 1 else "adapted")
+        for spread in (0.9, 0.7, 0.5)
+        for rounds in (1, 4)
+    ]
+    rows = []
+    for people, spread, rounds, trials, note in cells:
+        taus = [_tau(people, spread, rounds, seed) for seed in range(trials)]
+        error = float(np.std(taus)) / trials**0.5
+        name = f"local consensus, 10 items, epsilon 1, {people:,} people, spread {spread:g}, rounds: {rounds}"
+        rows.append(Row(name, float(np.mean(taus)), None, "tau", f"{note}; standard error {error:.3f}"))
+    return rows
 
 
 def figure() -> list[Row]:

@@ -280,6 +280,20 @@ COMPARED = replace(
     broken=lambda: sampled(rankings_adversary.claims(), "a third of the noise", 4_000),
     adversary=rankings_adversary.guess_last_ranking,
 )
+
+
+def named(r: Randomness) -> Result:
+    protocol = rankings.LocalProtocol(6, epsilon=1, ask="name")
+    sent = protocol.randomize_all(votes(), randomness=r)
+    return rankings.local_consensus(sent, protocol=protocol, simulated=not r.is_secure)
+
+
+NAMED = replace(
+    LOCAL,
+    make=named,
+    honest=lambda: rankings_adversary.local_loss(rankings.LocalProtocol(4, epsilon=1, ask="name")) <= 1,
+    broken=lambda: rankings_adversary.local_loss(rankings.LocalProtocol(4, epsilon="1.2", ask="name")) <= 1,
+)
 RANDOMIZED = replace(LOCAL, make=lambda r: rankings.randomize_rankings(votes(), epsilon=1, randomness=r))
 
 # ---- truth -------------------------------------------------------------------------------------------------------

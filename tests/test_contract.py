@@ -78,6 +78,7 @@ MORE: dict[str, Entry] = {
     "calibration.Pair": strategy_entry(pair().strategy(adversary_error=0.3)),
     "calibration.respond_assignment": contract.response_entry(),
     "rankings.aggregate_rankings": contract.LOCAL,
+    "rankings.local_consensus": contract.NAMED,
     "truth.Client": contract.CLIENT,
     "truth.PrivateDawidSkene": contract.FITTED,
 }

@@ -19,7 +19,7 @@ TABLES = {"reviews", "events", "rankings", "labels", "history"}
 POSITIONAL = {
     "release.PublicScores", "calibration.Affine", "calibration.MapAdversary", "calibration.Monotone", "calibration.Pair",
     "calibration.Panel", "calibration.Threshold", "rankings.Mallows", "rankings.RandomizedRanking", "rankings.kendall_distance",
-    "rankings.spread_at", "rankings.total_variation", "timing.optimal_attack", "truth.collect", "truth.write_answers",
+    "timing.optimal_attack", "truth.collect", "truth.write_answers",
     "truth.CollectedAnswers", "rankings.compare",
 }  # fmt: skip
 

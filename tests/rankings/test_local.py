@@ -11,15 +11,15 @@ import pytest
 
 from peerveil import Randomness
 from peerveil.core.errors import BadInput
-from peerveil.rankings import LocalProtocol, Mallows, RandomizedRanking, aggregate_rankings
+from peerveil.rankings import LocalProtocol, Mallows, RandomizedRanking, aggregate_rankings, choose_questions
 from peerveil.rankings.adversary import local_distribution, local_loss
-from peerveil.rankings.local import choose_questions
 
 ASK = ["items", "pairs"]
+EVERY = [*ASK, "name"]
 FIVE = LocalProtocol(5, epsilon=1)
 
 
-@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("ask", EVERY)
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 def test_the_loss_of_a_randomized_ranking_is_at_most_epsilon(ask: str, m: int) -> None:
     protocol = LocalProtocol(m, epsilon=1, ask=ask)
@@ -33,7 +33,7 @@ def test_too_little_noise_is_caught_by_the_same_code() -> None:
     assert local_loss(protocol) > 1.9
 
 
-@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("ask", EVERY)
 def test_randomized_rankings_follow_their_exact_distribution(ask: str) -> None:
     protocol = LocalProtocol(5, epsilon=1, ask=ask, seed=3)
     person, n = np.array([3, 0, 2, 4, 1]), 20_000
@@ -46,7 +46,7 @@ def test_randomized_rankings_follow_their_exact_distribution(ask: str) -> None:
         assert abs(counts.get(key, 0) - n * float(p)) < 5.5 * math.sqrt(n * float(p * (1 - p)))
 
 
-@pytest.mark.parametrize("ask", ASK)
+@pytest.mark.parametrize("ask", EVERY)
 def test_device_and_aggregator_need_only_the_wire(ask: str) -> None:
     people = Mallows(9, 0.4).sample(1500, seed=2)
     protocol = LocalProtocol(9, epsilon=4, ask=ask, seed=11)

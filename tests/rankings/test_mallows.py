@@ -12,11 +12,11 @@ from scipy.stats import kendalltau
 
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Randomness
-from peerveil.rankings import Mallows, kendall_distance, spread_at, total_variation
+from peerveil.rankings import Mallows, kendall_distance
 from peerveil.rankings.kernels import top_half
 from peerveil.rankings.mallows import distance_moments, spread_of_mean
 from peerveil.rankings.plan import half_biases, pair_bias
-from peerveil.rankings.variation import NODES, distance_cdf, mahonian, variation_by
+from peerveil.rankings.variation import NODES, distance_cdf, mahonian, spread_at, total_variation, variation_by
 
 
 def brute_distance(a: Any, b: Any) -> int:

@@ -11,7 +11,15 @@ import pytest
 
 from peerveil import Randomness
 from peerveil.core.errors import BadInput
-from peerveil.rankings import LocalProtocol, Mallows, people_needed, plan_rankings, power_of
+from peerveil.rankings import (
+    LocalProtocol,
+    Mallows,
+    consensus,
+    local_consensus,
+    people_needed,
+    plan_rankings,
+    power_of,
+)
 from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.rankings.central import PRIVATE
 from peerveil.report import svg
@@ -70,6 +78,43 @@ def test_the_plan_prints_plots_and_becomes_data() -> None:
     assert "people" in svg(plan.plot(), alt="power")
     free = plan_rankings(items=60, spread=0.9, trials=4, progress=False)
     assert set(free.needed) == {"friedman"}
+
+
+@pytest.mark.parametrize(("method", "trials"), [("open", 200), ("central", 80), ("local", 100)])
+def test_the_planned_number_of_people_tells_the_first_items(method: str, trials: int) -> None:
+    settings: dict[str, Any] = {"items": 5, "spread": 0.7, "epsilon": None if method == "open" else 2}
+    plan = plan_rankings(first=2, methods=[method], progress=False, **settings)
+    people = plan.needed[method]
+    assert people is not None
+    right = 0
+    for seed in range(trials):
+        votes, source = Mallows(5, 0.7, [3, 0, 4, 1, 2]).sample(people, seed=seed), Randomness.simulation(seed)
+        if method == "local":
+            protocol = LocalProtocol(5, epsilon=2, ask="name")
+            result = local_consensus(protocol.randomize_all(votes, randomness=source), protocol=protocol)
+        else:
+            result = consensus(votes, epsilon=settings["epsilon"], randomness=source)
+        right += set(result.order[:2]) == {1, 3}
+    assert abs(right / trials - 0.8) < 5 * math.sqrt(0.8 * 0.2 / trials)
+
+
+def test_a_plan_for_the_first_items_compares_open_central_and_local() -> None:
+    plan = plan_rankings(items=8, spread=0.8, epsilon=1, first=3, progress=False)
+    needed = [plan.needed[method] or math.inf for method in ("open", "central", "local")]
+    assert needed == sorted(needed)
+    assert needed[0] < needed[2] / 5
+    assert "first 3" in str(plan)
+    assert "first 3 of 8 items" in plan.recommendation
+    assert "first 3 are right" in svg(plan.plot(), alt="first")
+    assert set(plan_rankings(items=8, spread=0.8, first=1, progress=False).needed) == {"open"}
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"first": 8}, "first"),
+        ({"first": 2, "methods": ["friedman"]}, "methods"),
+    ]
+    for bad, argument in refused:
+        with pytest.raises(BadInput) as caught:
+            plan_rankings(items=8, spread=0.8, **bad)
+        assert caught.value.argument == argument
 
 
 @pytest.mark.parametrize(

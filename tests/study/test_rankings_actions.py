@@ -58,6 +58,26 @@ def test_what_is_private_is_debited_and_what_is_not_is_not_published(tmp_path: P
     assert plain.private.answer.startswith("Yes, the rankings differ from chance")
 
 
+def test_reports_that_name_items_give_the_consensus_first_and_others_say_why_not(tmp_path: Path) -> None:
+    randomize = (
+        '[[steps]]\naction = "rankings.randomize"\ndata = "votes"\naccount = "main"\nepsilon = 2\nask = "name"\n'
+    )
+    done = run_study(study(tmp_path, randomize, AGGREGATE), tmp_path / "out", progress=False)
+    plain = done.outcomes["rankings-aggregate"]
+    assert plain.question == "Do the rankings differ from chance?"
+    assert any("leave the order of the items open" in str(line) for line in plain.public.findings)
+    (tmp_path / "named").mkdir()
+    text = (tmp_path / "out" / "public" / "rankings-randomize" / "reports.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "named" / "reports.jsonl").write_text(text, encoding="utf-8")
+    named = run_study(study(tmp_path / "named", AGGREGATE), tmp_path / "more", progress=False)
+    outcome = named.outcomes["rankings-aggregate"]
+    assert outcome.question == "Which items do people prefer?"
+    assert set(outcome.public.files) == {"consensus.csv", "consensus.json", "aggregate.json"}
+    assert len(outcome.public.figures) == 2
+    assert sorted(outcome.public.results["order"]) == sorted(VOTES.items)
+    assert "differ from chance" in outcome.public.answer
+
+
 def test_a_file_without_reports_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     (tmp_path / "reports.jsonl").write_text("{}\n", encoding="utf-8")
     with pytest.raises(BadInput, match=r"steps\[2\]: .*line 1"):

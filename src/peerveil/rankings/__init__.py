@@ -7,10 +7,11 @@ and improved.
 - **Two groups**: :func:`compare` gives a :class:`RankingComparison`: whether they rank differently, and which items moved.
 - **Test**: :func:`uniformity_test` gives a :class:`UniformityTest` with a p-value that may be published.
 - **Ask people without ever seeing their rankings**: devices follow a :class:`LocalProtocol` and send a
-  :class:`RandomizedRanking` each; :func:`aggregate_rankings` tests from these alone; :func:`choose_questions` says how many
-  questions to share. :func:`randomize_rankings` does the same to a whole table, giving :class:`RandomizedRankings`.
+  :class:`RandomizedRanking` each; from these alone :func:`local_consensus` finds the consensus and :func:`aggregate_rankings`
+  tests. :func:`next_protocol` says what to ask in a next round, :func:`choose_questions` how many questions a test shares.
+  :func:`randomize_rankings` randomizes a whole table, giving :class:`RandomizedRankings`.
 - **Plan**: :func:`plan_rankings` gives a :class:`PowerCurve`; :func:`people_needed` and :func:`power_of` are its parts.
-- **The model**: :class:`Mallows`, :func:`kendall_distance`, :func:`total_variation`, :func:`spread_at`.
+- **The model**: :class:`Mallows`, :func:`kendall_distance`; more in :mod:`peerveil.rankings.variation`.
 - **Attack it**: :mod:`peerveil.rankings.adversary`.
 
 >>> votes = Mallows(50, 0.98).sample(400, seed=1)
@@ -18,20 +19,19 @@ and improved.
 True
 """
 
-from peerveil.rankings.aggregate import aggregate_rankings
+from peerveil.rankings.aggregate import aggregate_rankings, choose_questions
 from peerveil.rankings.compare import RankingComparison, compare
 from peerveil.rankings.consensus import Consensus, consensus
 from peerveil.rankings.local import (
     LocalProtocol,
     RandomizedRanking,
     RandomizedRankings,
-    choose_questions,
     randomize_rankings,
 )
+from peerveil.rankings.local_consensus import local_consensus, next_protocol
 from peerveil.rankings.mallows import Mallows, kendall_distance
 from peerveil.rankings.plan import PowerCurve, people_needed, plan_rankings, power_of
 from peerveil.rankings.uniformity import UniformityTest, uniformity_test
-from peerveil.rankings.variation import spread_at, total_variation
 
 __all__ = [
     "Consensus",
@@ -47,11 +47,11 @@ __all__ = [
     "compare",
     "consensus",
     "kendall_distance",
+    "local_consensus",
+    "next_protocol",
     "people_needed",
     "plan_rankings",
     "power_of",
     "randomize_rankings",
-    "spread_at",
-    "total_variation",
     "uniformity_test",
 ]

@@ -37,6 +37,7 @@ from peerveil.rankings.comparisons import judge_guarantee
 from peerveil.rankings.kernels import add_places, add_signs, places_of
 from peerveil.rankings.laws import NoisyLaw, laplace_tail
 from peerveil.rankings.local import LocalProtocol
+from peerveil.rankings.naming import is_own, name_chances
 from peerveil.rankings.statistics import noise_for, noisy_wins
 from peerveil.rankings.uniformity import ranking_guarantee
 
@@ -121,6 +122,11 @@ def local_distribution(protocol: LocalProtocol, ranking: Any) -> dict[Any, Fract
     row = np.asarray(ranking).reshape(1, -1)
     law: dict[Any, Fraction] = {}
     for q in range(protocol.questions):
+        if protocol.ask == "name":
+            items, own, last = protocol.block(q)
+            chances = name_chances(is_own(row[:, list(items)], own, last=last)[0], protocol.response)
+            law |= {(q, item): chance / protocol.questions for item, chance in zip(items, chances, strict=True)}
+            continue
         yes = {1: keep, -1: other, 0: Fraction(1, 2)}[int(protocol.answers(row, np.array([q]))[0])]
         law[q, 1], law[q, 0] = yes / protocol.questions, (1 - yes) / protocol.questions
     return law
@@ -165,9 +171,18 @@ def _noisy(rows: Any, count: int, randomness: Randomness, *, method: str, share:
     return randomness.laplace(np.full(count, test.from_rows(rows)), scale=share * test.scale(_EPSILON))
 
 
-def _randomized(ranking: Any, count: int, randomness: Randomness) -> list[str]:
-    question, bits = LocalProtocol(6, epsilon=_EPSILON).draw(np.tile(ranking, (count, 1)), randomness=randomness)
+def _randomized(
+    ranking: Any, count: int, randomness: Randomness, *, ask: str = "items", epsilon: Number = _EPSILON
+) -> list[str]:
+    protocol = LocalProtocol(6, epsilon=epsilon, ask=ask)
+    question, bits = protocol.draw(np.tile(ranking, (count, 1)), randomness=randomness)
     return [f"{q}:{b}" for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
+
+
+def _named_by_place(ranking: Any, count: int, randomness: Randomness) -> list[str]:
+    """The normalizer is the same for every ranking, but the ratio of two weights is not at most e^epsilon."""
+    weights = np.exp(-float(_EPSILON) * np.asarray(ranking))
+    return [str(item) for item in randomness.choose((weights / weights.sum()).tolist(), count).tolist()]
 
 
 def _randomized_twice(ranking: Any, count: int, randomness: Randomness) -> list[str]:
@@ -312,6 +327,13 @@ def claims() -> Iterator[Claim]:
         fault="the noise is made for epsilon 3",
     )
     yield local(name="rankings, one randomized ranking, epsilon 1", mechanism=_randomized)
+    naming = partial(local, covers=("rankings.LocalProtocol", "rankings.local_consensus"))
+    yield naming(name="rankings, one item named, epsilon 1", mechanism=partial(_randomized, ask="name"))
+    yield naming(
+        name="rankings, an item named by its place",
+        mechanism=_named_by_place,
+        fault="the weight falls by e^epsilon with every place, so that first and last differ by e^(5 epsilon)",
+    )
     yield central(
         name="rankings, noise for one ranking less",
         mechanism=partial(_noisy, method="rank-norm", share=0.5),

@@ -40,7 +40,7 @@ from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.comparisons import Comparisons, judge_guarantee
 from peerveil.rankings.intervals import rank_bounds, simultaneous
-from peerveil.rankings.statistics import PairSums, PlaceSums, fit_comparisons
+from peerveil.rankings.statistics import Fit, PairSums, PlaceSums, fit_comparisons
 from peerveil.rankings.uniformity import ranking_guarantee
 
 if TYPE_CHECKING:
@@ -235,7 +235,21 @@ def consensus(
             debit(guarantee, ballots.data, ballots.items)
         names, total = ballots.names, ballots.total
         fit = measured.fit(method, level, source)
+    guarantee = guarantee if exact is None else source.stamp(guarantee)
+    return consensus_of(names, total, fit, method=method, level=level, guarantee=guarantee, noun=noun)
 
+
+def consensus_of(
+    names: tuple[Hashable, ...],
+    total: int,
+    fit: Fit,
+    *,
+    method: str,
+    level: float,
+    guarantee: Guarantee,
+    noun: str = "rankings",
+) -> Consensus:
+    """The consensus from fitted scores and simulated errors of these."""
     half = simultaneous(fit.errors, level)
     best, worst = fit.bounds or rank_bounds(fit.scores, fit.errors, level)
     order = np.argsort(-fit.scores, kind="stable") if fit.order is None else fit.order
@@ -244,7 +258,7 @@ def consensus(
         return dict(zip(names, values, strict=True))
 
     return Consensus(
-        guarantee=guarantee if exact is None else source.stamp(guarantee),
+        guarantee=guarantee,
         method=method,
         level=level,
         rankings=total,

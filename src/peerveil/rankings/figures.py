@@ -67,15 +67,27 @@ def null_curve(null: Any) -> tuple[Any, Any]:
 
 
 def draw_randomized(randomized: RandomizedRankings, ax: Axes) -> None:
-    """The share of randomized answers that say yes, by question, with what chance alone would give."""
-    counts, yes = randomized.counts()
-    shares = [y / n if n else math.nan for n, y in zip(counts.tolist(), yes.tolist(), strict=True)]
-    bars = [1.96 * math.sqrt(0.25 / n) if n else math.nan for n in counts.tolist()]
-    questions = range(1, len(shares) + 1)
+    """The share of answers that say yes by question, or of names as first by item, with what chance alone would give."""
+    counts = randomized.counts()
     ax.axhline(0.5, color=COLORS["truth"], ls="--", lw=1.2, label="if rankings were chance")
     style = {"color": COLORS["private"], "ls": "", "marker": "o", "capsize": 3}
-    ax.errorbar(questions, shares, yerr=bars, label="answers, 95% interval", **style)  # type: ignore[arg-type]
-    ax.set(xlabel="question", ylabel="share of randomized answers that say yes", ylim=(0, 1), xticks=list(questions))
+    if randomized.protocol.ask == "name":
+        first, last = counts[::2].sum(axis=0), counts[1::2].sum(axis=0)
+        shares, total, noun = first, first + last, "item"
+    else:
+        shares, total, noun = counts[:, 1], counts.sum(axis=1), "question"
+    shares = [y / n if n else math.nan for n, y in zip(total.tolist(), shares.tolist(), strict=True)]
+    bars = [1.96 * math.sqrt(0.25 / n) if n else math.nan for n in total.tolist()]
+    places = range(1, len(shares) + 1)
+    ax.errorbar(places, shares, yerr=bars, label="answers, 95% interval", **style)  # type: ignore[arg-type]
+    if noun == "item":
+        ax.set(ylabel="share of its names that are as one of the first")
+        ax.set_xticks(
+            places, randomized.protocol.names or list(map(str, range(len(shares)))), rotation=30, parse_math=False
+        )
+    else:
+        ax.set(ylabel="share of randomized answers that say yes", xticks=list(places))
+    ax.set(xlabel=noun, ylim=(0, 1))
     ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 
 
@@ -90,7 +102,14 @@ def draw_power(curve: PowerCurve, ax: Axes) -> None:
     ax.text(1.0, curve.wanted, f" {curve.wanted:g}", transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     if len({row.rankings for row in curve.rows}) > 1:
         ax.set_xscale("log")
-    ax.set(xlabel="people", ylabel=f"power at level {curve.level:g}", ylim=(0, 1.02))
+    goal = f"power at level {curve.level:g}"
+    if curve.first is not None:
+        goal = (
+            "probability that the first is right"
+            if curve.first == 1
+            else f"probability that the first {curve.first} are right"
+        )
+    ax.set(xlabel="people", ylabel=goal, ylim=(0, 1.02))
     ax.legend(fontsize="small", loc="best")
 
 

@@ -1,16 +1,16 @@
-"""Local differential privacy: every person answers one question about their ranking, through randomized response.
+"""Local differential privacy: every person answers one question about their ranking, randomized on their device.
 
 A device needs a ranking and a :class:`LocalProtocol` (public numbers, and a public seed that fixes the questions), and sends
-one :class:`RandomizedRanking`. :mod:`peerveil.rankings.aggregate` tests from these alone.
+one :class:`RandomizedRanking`. :mod:`peerveil.rankings.aggregate` tests from these alone, and
+:mod:`peerveil.rankings.local_consensus` finds the consensus.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from pathlib import Path
@@ -28,19 +28,24 @@ from peerveil.core.randomness import Randomness, Response
 from peerveil.core.result import Result
 from peerveil.rankings.ballots import Ballots
 from peerveil.rankings.figures import draw_randomized
-from peerveil.rankings.kernels import bisected
 from peerveil.rankings.mallows import read_items, read_ranking
+from peerveil.rankings.naming import is_own, name_items, own_items, read_blocks, read_names
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Ints
     from peerveil.ledger import Account
 
 QUESTIONS: Final = 3
-ASK: Final = ("items", "pairs")
+ASK: Final = ("name", "items", "pairs")
 FORMAT: Final = "rankings reports 1"
 """First line of a file of randomized rankings: ``{"peerveil": FORMAT, "items": ..., ...}``."""
+NAMING_FORMAT: Final = "rankings reports 2"
+"""The same, if people name items."""
 FILE_NAME: Final = "reports.jsonl"
+QUESTION_FIELDS: Final = ("items", "epsilon", "method", "questions", "seed")
+NAMING_FIELDS: Final = ("items", "epsilon", "method", "blocks", "names")
 _MOST_SEED: Final = 2**53
+_WANT_SEED: Final = "a whole number from 0, public and fixed beforehand"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -49,10 +54,10 @@ class LocalProtocol:
 
     **Neighbors**: one person has any other ranking. **Proof.** Which question is answered does not depend on the ranking.
     The answer passes through a randomized response whose loss is at most epsilon (:class:`peerveil.Response`); a fair coin
-    decides where the ranking does not. Questions drawn from a public seed are the same whatever the ranking (Definition
-    3 of the paper asks for every value of the public randomness). ∎
+    decides where the ranking does not. For names see :mod:`peerveil.rankings.naming`. Questions drawn from a public seed
+    are the same whatever the ranking (Definition 3 of the paper asks for every value of the public randomness). ∎
 
-    Why a question about one item: under a weak Mallows signal r (see :func:`~peerveil.rankings.central.choose_central`) "is
+    Why a test asks about one item: under a weak Mallows signal r (see :func:`~peerveil.rankings.central.choose_central`) "is
     it in the upper half?" has a mean square bias of 3r/4, a pair's order 2r/3, the sign of a projection on a random balanced
     direction 2r/pi; and over items it varies less (kurtosis 9/5 against 12/5 and 3), so that a few questions suffice more
     often.
@@ -65,11 +70,17 @@ class LocalProtocol:
         The privacy of everything that one person sends.
     ask
         ``"items"`` (default): is this item in the upper half of your ranking?, about a few items that all people share.
-        ``"pairs"``: is this item before that one?, about a few shared pairs.
+        ``"pairs"``: is this item before that one?, about a few shared pairs. Both are for tests. ``"name"``: name one of your
+        first items, or of your last ones (a coin decides which): for the consensus.
     questions
-        How many questions are shared.
+        How many questions are shared; if people name items, two for each block.
     seed
-        Fixes the shared questions. Choose it before anybody answers, and publish it.
+        Fixes the shared questions. Choose it before anybody answers, and publish it. Names need none.
+    blocks
+        If people name items: the items (numbers from 0) among which they name; each person is asked about one of these blocks.
+        Default: one block of all items. :func:`~peerveil.rankings.next_protocol` chooses those of later rounds.
+    names
+        If people name items: what the items are called.
 
     Examples
     --------
@@ -84,14 +95,32 @@ class LocalProtocol:
     ask: str
     questions: int
     seed: int
+    blocks: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
 
     def __init__(
-        self, items: int, *, epsilon: Number, ask: str = "items", questions: int = QUESTIONS, seed: int = 0
+        self,
+        items: int,
+        *,
+        epsilon: Number,
+        ask: str = "items",
+        questions: int = QUESTIONS,
+        seed: int = 0,
+        blocks: Sequence[Sequence[int]] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         m, exact_epsilon = read_items(items, 2), read_epsilon(epsilon)
-        number = min(whole(questions, "questions", 1), m if one_of(ask, "ask", ASK) == "items" else m // 2)
-        start = whole(seed, "seed", 0, _MOST_SEED - 1, want="a whole number from 0, public and fixed beforehand")
-        for own, value in zip(fields(self), (m, exact_epsilon, ask, number, start), strict=True):
+        number, start = whole(questions, "questions", 1), whole(seed, "seed", 0, _MOST_SEED - 1, want=_WANT_SEED)
+        if one_of(ask, "ask", ASK) == "name":
+            shown = read_blocks([range(m)] if blocks is None else blocks, m)
+            number, start, called = 2 * len(shown), 0, () if names is None else read_names(names, m)
+        elif blocks is not None or names is not None:
+            argument, got = ("blocks", blocks) if blocks is not None else ("names", names)
+            raise BadInput(argument, got=got, want="None: only for ask='name'")
+        else:
+            number, shown, called = min(number, m if ask == "items" else m // 2), (), ()
+        values = (m, exact_epsilon, ask, number, start, shown, called)
+        for own, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, own.name, value)
 
     @property
@@ -123,25 +152,30 @@ class LocalProtocol:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values, in the wire format (there ``ask`` is called ``method``)."""
-        return {
-            "items": self.items,
-            "epsilon": str(self.exact_epsilon),
-            "method": self.ask,
-            "questions": self.questions,
-            "seed": self.seed,
-        }
+        common = {"items": self.items, "epsilon": str(self.exact_epsilon), "method": self.ask}
+        if self.ask == "name":
+            return {**common, "blocks": [list(block) for block in self.blocks], "names": list(self.names)}
+        return {**common, "questions": self.questions, "seed": self.seed}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> LocalProtocol:
         """The protocol that :meth:`to_dict` wrote."""
-        if not isinstance(data, dict) or set(data) != {"items", "epsilon", "method", "questions", "seed"}:
+        own = NAMING_FIELDS if isinstance(data, dict) and data.get("method") == "name" else QUESTION_FIELDS
+        if not isinstance(data, dict) or set(data) != set(own):
             raise BadInput("protocol", got=data, want="what LocalProtocol.to_dict() returns")
         settings = dict(data)
+        if own is NAMING_FIELDS:
+            settings["names"] = settings["names"] or None
         return cls(settings.pop("items"), ask=settings.pop("method"), **settings)
 
     def order(self) -> Ints:
         """The public order of items from which questions are taken: item(s) first in it are asked about first."""
         return Randomness.simulation(self.seed).permutation(self.items)
+
+    def block(self, question: int) -> tuple[tuple[int, ...], int, bool]:
+        """If people name items: the question's block, how many of it are a person's own, and whether these are the last."""
+        items = self.blocks[question // 2]
+        return items, own_items(len(items), self.response), question % 2 == 1
 
     def answers(self, ranks: Any, question: Any) -> Any:
         """+1, -1 or 0 (a coin must decide) for each row's own question: upper half or not, or first before second."""
@@ -163,9 +197,17 @@ class LocalProtocol:
         return [RandomizedRanking(name, q, b) for q, b in zip(question.tolist(), bits.tolist(), strict=True)]
 
     def draw(self, ranks: Any, *, randomness: Randomness | None = None) -> tuple[Ints, Any]:
-        """Questions and randomized answers (0 or 1) as arrays."""
+        """Questions and randomized answers (0 or 1, or the item named) as arrays."""
         source = Randomness.of(randomness)
         question = source.integers(0, self.questions, len(ranks))
+        if self.ask == "name":
+            named = np.empty(len(ranks), dtype=np.int64)
+            for q in range(self.questions):
+                block, own, last = self.block(q)
+                people, items = np.flatnonzero(question == q), np.array(block)
+                mine = is_own(np.asarray(ranks)[np.ix_(people, items)], own, last=last)
+                named[people] = items[name_items(mine, self.response, source)]
+            return question, named
         signs = self.answers(ranks, question)
         answers = np.where(signs == 0, source.integers(0, 2, len(ranks)), (signs > 0).astype(np.int64))
         return question, source.respond(answers, self.response)
@@ -175,8 +217,8 @@ class LocalProtocol:
 class RandomizedRanking:
     """What leaves one person's device.
 
-    ``bits`` is the randomized answer to one question, 0 or 1. The wire format is one line of JSON:
-    ``{"protocol": "1f9a0c2e", "question": 2, "bits": "1"}``.
+    ``bits`` is the randomized answer to one question: 0 or 1, or the number of the item that is named. The wire format is one
+    line of JSON, with the answer in hexadecimal: ``{"protocol": "1f9a0c2e", "question": 2, "bits": "1"}``.
     """
 
     protocol: str
@@ -212,7 +254,8 @@ class RandomizedRankings(Result):
     protocol
         What people answered, and with which epsilon.
     rankings
-        The randomized rankings; :func:`~peerveil.rankings.aggregate_rankings` tests from them.
+        The randomized rankings; :func:`~peerveil.rankings.aggregate_rankings` tests from them, and
+        :func:`~peerveil.rankings.local_consensus` finds the consensus.
     """
 
     protocol: LocalProtocol
@@ -225,28 +268,33 @@ class RandomizedRankings(Result):
 
     def text(self) -> str:
         """As a file: the protocol's line, then one line of JSON per person."""
-        header = {"peerveil": FORMAT, **self.protocol.to_dict(), "simulated": self.simulated}
+        version = NAMING_FORMAT if self.protocol.ask == "name" else FORMAT
+        header = {"peerveil": version, **self.protocol.to_dict(), "simulated": self.simulated}
         return "\n".join([json.dumps(header), *(ranking.to_json() for ranking in self.rankings)]) + "\n"
 
     def frame(self) -> pl.DataFrame:
         """One row per person, with the protocol in columns of its own."""
         own = {"protocol": self.protocol.fingerprint, "answers": 1, "simulated": self.simulated}
         table = {"question": [r.question for r in self.rankings], "bits": [r.bits for r in self.rankings]}
-        return pl.DataFrame(table).with_columns(
-            pl.lit(v).alias(name) for name, v in (self.protocol.to_dict() | own).items()
-        )
+        values = (self.protocol.to_dict() | own).items()
+        texts = {name: json.dumps(value) if isinstance(value, list) else value for name, value in values}
+        return pl.DataFrame(table).with_columns(pl.lit(value).alias(name) for name, value in texts.items())
 
-    def counts(self) -> tuple[Ints, Ints]:
-        """How many people answered each question, and how many of these answers are yes."""
-        question = np.array([ranking.question for ranking in self.rankings], dtype=np.int64)
-        yes = np.array([ranking.bits == 1 for ranking in self.rankings], dtype=bool)
-        number = self.protocol.questions
-        return np.bincount(question, minlength=number), np.bincount(question[yes], minlength=number)
+    def counts(self) -> Ints:
+        """How many people gave each answer (no and yes, or each item): one row per question."""
+        protocol = self.protocol
+        codes = protocol.items if protocol.ask == "name" else 2
+        cells = np.array([ranking.question * codes + ranking.bits for ranking in self.rankings], dtype=np.int64)
+        return np.bincount(cells, minlength=protocol.questions * codes).reshape(protocol.questions, codes)
 
     def to_dict(self) -> dict[str, Any]:
         """Protocol, numbers of answers and guarantee as JSON values; the rankings themselves are in :meth:`text`."""
-        answers, yes = (count.tolist() for count in self.counts())
-        own = {"rankings": len(self.rankings), "questions": {"answers": answers, "yes": yes}}
+        counts = self.counts()
+        answered = {"named": counts.tolist()} if self.protocol.ask == "name" else {"yes": counts[:, 1].tolist()}
+        own = {
+            "rankings": len(self.rankings),
+            "questions": {"answers": counts.sum(axis=1).tolist(), **answered},
+        }
         return {**super().to_dict(), "protocol": self.protocol.to_dict(), **own}
 
     def save(self, folder: str | os.PathLike[str], *, force: bool = False) -> list[Path]:
@@ -280,12 +328,13 @@ def randomize_rankings(
         See :func:`~peerveil.rankings.uniformity_test`.
     epsilon : number
         Privacy budget for one person's ranking.
-    ask : {"items", "pairs"}, optional
-        What the questions are about: an item's place, or the order of two items. Default: ``"items"``.
+    ask : {"items", "pairs", "name"}, optional
+        What the questions are about: an item's place, the order of two items, or (for the consensus) which item to name as one of
+        the first or last. Default: ``"items"``.
     questions : int, optional
-        How many questions all people share. Default: 3; see :func:`~peerveil.rankings.choose_questions`.
+        How many questions all people share, unless they name items. Default: 3; see :func:`~peerveil.rankings.choose_questions`.
     public_seed : int, optional
-        Fixes the shared questions; publish it beforehand. Default: 0.
+        Fixes the shared questions, unless people name items; publish it beforehand. Default: 0.
     randomness : Randomness, optional
         Default: ``Randomness.secure()``.
     account : Account, optional
@@ -308,38 +357,11 @@ def randomize_rankings(
     """
     source = Randomness.of(randomness)
     ballots = Ballots.of(rankings, columns=columns, layout=layout)
-    protocol = LocalProtocol(ballots.items, epsilon=epsilon, ask=ask, questions=questions, seed=public_seed)
+    named = {"names": ballots.names} if ask == "name" and isinstance(ballots.names[0], str) else {}
+    protocol = LocalProtocol(ballots.items, epsilon=epsilon, ask=ask, questions=questions, seed=public_seed, **named)
     ballots.require_rows("a randomized ranking")
     if account is not None:
         purpose = f"randomized rankings of {ballots.items} items"
         account.spend(protocol.guarantee, purpose=purpose, data=ballots.data, randomness=source)
     randomized = protocol.randomize_all(ballots.rows("a randomized ranking", source), randomness=source)
     return RandomizedRankings(guarantee=source.stamp(protocol.guarantee), protocol=protocol, rankings=tuple(randomized))
-
-
-def choose_questions(people: int, *, epsilon: Number) -> int:
-    """How many shared questions give power 0.8 at the weakest signal, from public numbers alone.
-
-    The signal is a mean square bias t of an answer; over random items the bias is uniform on (-sqrt(3t), sqrt(3t)), and
-    cannot exceed 1. With few people only a strong signal is found, biases saturate, and one or two questions are best.
-
-    >>> choose_questions(100, epsilon="1/3"), choose_questions(10_000, epsilon="1/3")
-    (1, 3)
-    """
-    from scipy.stats import chi2, ncx2
-
-    strength = people * math.tanh(float(read_epsilon(epsilon)) / 2) ** 2
-    place = np.random.default_rng(20210612).uniform(-1, 1, (400, 16))
-    best = (math.inf, 1)
-    for number in (1, 2, 3, 4, 5, 6, 8, 12):
-        critical = float(chi2.isf(0.05, number))
-
-        def too_weak(signal: float, number: int = number, critical: float = critical) -> bool:
-            bias = np.clip(place[:, :number] * math.sqrt(3 * signal), -1, 1)
-            shift = strength / number * (bias**2).sum(axis=1)
-            return float(np.mean(ncx2.sf(critical, number, np.maximum(shift, 1e-12)))) < 0.8
-
-        signal = bisected(too_weak, 1e-9, 100.0, steps=40, geometric=True)[1]
-        if signal < 0.98 * best[0]:
-            best = (signal, number)
-    return best[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +17,7 @@ from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, number, whole
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.progress import progress_bar
-from peerveil.core.randomness import Randomness
+from peerveil.core.randomness import PermutohedronNoise, Randomness, Response
 from peerveil.core.result import Plan
 from peerveil.rankings.central import PairsNorm, central_test
 from peerveil.rankings.figures import draw_power
@@ -25,11 +25,15 @@ from peerveil.rankings.kernels import top_half
 from peerveil.rankings.laws import laplace_tail, squares_null
 from peerveil.rankings.local import QUESTIONS, LocalProtocol
 from peerveil.rankings.mallows import Mallows, read_items, read_spread, sample_rankings
+from peerveil.rankings.naming import named_scores
 from peerveil.rankings.uniformity import METHODS, check_epsilon, read_level, uniformity_test
 
 LOCAL: Final = {"local": "items", "local-pairs": "pairs"}
 """Local tests by name, and what their questions are about."""
 
+CONSENSUS: Final = ("open", "central", "local")  # for plans to tell the first items
+
+_MOST_ITEMS, _MOST_VOTES = 2_000, 4_000_000  # of a consensus: items, and ranks that are simulated
 _MOST_CENTRAL, _MOST_LOCAL = 2**22, 2**40  # people
 _MOST_RANKS: Final = 400_000_000  # in one simulated data set
 _PLACES: Final = 33
@@ -65,9 +69,11 @@ class PowerCurve(Plan):
     wanted: float
     rows: tuple[Power, ...]
     needed: dict[str, int | None]
+    first: int | None = None
 
     def __str__(self) -> str:
-        head = f"{self.items:,} items, spread {self.spread:g}, level {self.level:g}, power {self.wanted:g} wanted"
+        goal = f"level {self.level:g}, power" if self.first is None else f"first {self.first}, probability"
+        head = f"{self.items:,} items, spread {self.spread:g}, {goal} {self.wanted:g} wanted"
         lines = [
             f"  {method:<16} {'more than can be simulated' if people is None else f'{people:,} people'}"
             for method, people in self.needed.items()
@@ -76,7 +82,9 @@ class PowerCurve(Plan):
 
     @property
     def recommendation(self) -> str:
-        """The test that needs the fewest people, and how many."""
+        """The test, or the kind of consensus, that needs the fewest people, and how many."""
+        if self.first is not None:
+            return self._first_needed(self.first)
         enough = {method: people for method, people in self.needed.items() if people is not None}
         signal = f"a signal of spread {self.spread:g} in rankings of {self.items:,} items with power {self.wanted:g}"
         if not enough:
@@ -84,6 +92,19 @@ class PowerCurve(Plan):
         best = min(enough, key=lambda method: enough[method])
         private = "without privacy" if self.epsilon is None else f"at epsilon {self.epsilon:.4g}"
         return f"Recommended: {best} with {enough[best]:,} people: it finds {signal} {private}."
+
+    def _first_needed(self, first: int) -> str:
+        people = {
+            "open": "without privacy",
+            "central": f"with epsilon {self.epsilon or 0:.4g} added by a trusted operator",
+            "local": f"with epsilon {self.epsilon or 0:.4g} on each person's device",
+        }
+        counts = [
+            f"{'more people than can be planned' if needed is None else f'{needed:,} people'} {people[method]}"
+            for method, needed in self.needed.items()
+        ]
+        goal = f"the first {first} of {self.items:,} items" if first > 1 else f"the first of {self.items:,} items"
+        return f"Recommended, to tell {goal} with probability {self.wanted:g} (spread {self.spread:g}): {'; '.join(counts)}."
 
     def table(self) -> pl.DataFrame:
         """One row per test and number of people that was simulated, with the power and its standard error."""
@@ -98,6 +119,7 @@ def plan_rankings(
     items: int,
     spread: float,
     epsilon: Number | None = None,
+    first: int | None = None,
     level: float = 0.05,
     power: float = 0.8,
     methods: Sequence[str] | None = None,
@@ -105,7 +127,7 @@ def plan_rankings(
     seed: int = 0,
     progress: bool | None = None,
 ) -> PowerCurve:
-    """How many people each test needs to find a Mallows signal of this spread.
+    """How many people a test needs to find a Mallows signal of this spread, or the consensus to tell the first items.
 
     Parameters
     ----------
@@ -113,12 +135,15 @@ def plan_rankings(
         The signal to be found: a Mallows model of so many items with this spread; 1 is uniform.
     epsilon : number, optional
         Privacy budget for one person's ranking. Default: ``None``, for tests without privacy.
+    first : int, optional
+        Plan for the consensus instead: that its first so many items are the right ones (in any order).
     level : float, optional
         Significance level. Default: 0.05.
     power : float, optional
         The probability with which the signal is to be found. Default: 0.8.
     methods : sequence of str, optional
-        Tests to compare (see :func:`power_of`). Default: ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` without.
+        Tests to compare (see :func:`power_of`). Default: ``"auto"`` and ``"local"`` with an epsilon, ``"friedman"`` without. For
+        the first items: ``"open"``, ``"central"`` (:func:`~peerveil.rankings.consensus`) and ``"local"`` (one item named).
     trials : int, optional
         Simulated data sets for each number of people. Default: 100.
     seed : int, optional
@@ -133,11 +158,16 @@ def plan_rankings(
     True
     >>> plan.table().columns
     ['method', 'people', 'power', 'standard_error']
+    >>> plan = plan_rankings(items=10, spread=0.8, epsilon=1, first=3)
+    >>> plan.needed["open"] < plan.needed["central"] < plan.needed["local"]
+    True
     """
     m, q, alpha = read_items(items), read_spread(spread), read_level(level)
     if q == 1.0:
         raise BadInput("spread", got=spread, want="below 1: in uniform rankings there is nothing to find")
     number(power, "power", alpha + 1e-12, 1 - 1e-12, want=f"a probability above the level ({alpha:g}) and below 1")
+    if first is not None:
+        return _plan_first(m, q, epsilon, first, power, methods, 40 * whole(trials, "trials", 2), seed)
     chosen = list(methods) if methods is not None else (["friedman"] if epsilon is None else ["auto", "local"])
     if not chosen:
         raise BadInput("methods", got=methods, want="at least one")
@@ -150,6 +180,55 @@ def plan_rankings(
             rows += sorted(simulated, key=lambda row: row.rankings)
             advance(1)
     return PowerCurve(m, q, rows[0].epsilon, alpha, float(power), tuple(rows), needed)
+
+
+def _plan_first(
+    m: int, spread: float, epsilon: Number | None, first: int, wanted: float, methods: Any, draws: int, seed: int
+) -> PowerCurve:
+    """How many people until the first items are right, for each kind of consensus; the errors are drawn once."""
+    k = whole(first, "first", 1, m - 1)
+    exact = None if epsilon is None else read_epsilon(epsilon)
+    able = CONSENSUS[:1] if exact is None else CONSENSUS
+    chosen = list(able if methods is None else methods)
+    if not chosen or not set(chosen) <= set(able):
+        want = f"of {', '.join(able)}" + (" (the others need an epsilon)" if exact is None else "")
+        raise BadInput("methods", got=methods, want=want)
+    if m > _MOST_ITEMS:
+        raise BadInput("items", got=m, want=f"at most {_MOST_ITEMS:,} to plan a consensus")
+    size, rows = None if exact is None else float(exact), list[Power]()
+    needed: dict[str, int | None] = {}
+    for method in chosen:
+        scores, sampled, noise = _score_errors(method, m, spread, exact, draws, seed)
+        simulated: dict[int, float] = {}
+
+        def reaches(n: int, parts: Any = (scores, sampled, noise), into: dict[int, float] = simulated) -> bool:
+            drawn = parts[0] + parts[1] / math.sqrt(n) + parts[2] / n
+            into[n] = float((drawn[:, :k].min(axis=1) > drawn[:, k:].max(axis=1)).mean())
+            return into[n] >= wanted
+
+        needed[method] = _smallest(reaches, _MOST_LOCAL)
+        for n, right in sorted(simulated.items()):
+            rows.append(Power(method, n, m, spread, size, right, math.sqrt(right * (1 - right) / draws)))
+    return PowerCurve(m, spread, size, math.nan, float(wanted), tuple(rows), needed, k)
+
+
+def _score_errors(
+    method: str, m: int, spread: float, epsilon: Fraction | None, draws: int, seed: int
+) -> tuple[Floats, Floats, Floats | float]:
+    """Mean scores of the items of a Mallows model, best first; errors for one person, and the noise of a sum."""
+    rng, source = np.random.default_rng(seed), Randomness.simulation(seed)
+    votes = sample_rankings(Mallows(m, spread), _MOST_VOTES // m, source)
+    noise: Floats | float = 0.0
+    if method == "local":
+        scores, covariance = named_scores(votes, Response(epsilon or 1, classes=2))
+    else:
+        apart = np.arange(m)[None] - np.arange(m)[:, None]
+        scores = (np.sign(apart) * pair_bias(spread, np.abs(apart) + (apart == 0))).sum(axis=1) / 2
+        covariance = np.atleast_2d(np.cov(votes, rowvar=False))
+        noise = PermutohedronNoise(m, epsilon or 1).simulate(rng, draws) / 2 if method == "central" else 0.0
+    values, axes = np.linalg.eigh(covariance)
+    scores = (scores - scores[::-1]) / 2  # the model is the same upside down
+    return scores, (rng.standard_normal((draws, m)) * np.sqrt(np.maximum(values, 0))) @ axes.T, noise
 
 
 def people_needed(
@@ -183,15 +262,20 @@ def _search(method: str, wanted: float, *, items: int, seed: int, **settings: An
         return simulated[-1].power >= wanted
 
     most = _MOST_LOCAL if method in LOCAL else min(_MOST_CENTRAL, _MOST_RANKS // items)
+    return _smallest(reaches, most), simulated
+
+
+def _smallest(reaches: Callable[[int], bool], most: int) -> int | None:
+    """The smallest number of people that reaches it, to about 5%; None if it is more than this."""
     low, high = 2, 8
     while not reaches(high):
         if 2 * high > most:
-            return None, simulated
+            return None
         low, high = high, 2 * high
     while high / low > 1.05 and high - low > 1:
         middle = min(high - 1, max(low + 1, math.isqrt(low * high)))
         low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high, simulated
+    return high
 
 
 def power_of(

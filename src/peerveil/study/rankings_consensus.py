@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _MOST_NAMES: Final = 20
 BUDGET: Final = common("Privacy budget (epsilon) for one person's ranking. Smaller is more private.")
+Level = Annotated[
+    InnerShare, common("The probability that rankings made by pure chance are called different.", "Significance level")
+]
 GUESS: Final = "Somebody who knows every ranking but one guesses between two candidates for the last one"
 Unranked = Annotated[
     Literal["last", "unknown"],
@@ -127,20 +130,7 @@ class RankConsensus(Action["Rankings"]):
             randomness=context.randomness,
             account=context.account if private else None,
         )
-        first = result.top(min(3, len(result.order)))
-        certain = ", ".join(map(str, first.surely)) or "no item"
-        part = OutcomePart(
-            f"People prefer {', '.join(map(str, result.order[:3]))}, in this order; certainly among the first three: {certain}.",
-            [f"{result.summary()}."],
-            {"order": [str(item) for item in result.order], "method": result.method, "rankings": result.rankings},
-        )
-        part.table(*_table_of(result.frame().head(_MOST_NAMES)))
-        part.csv("consensus.csv", result.frame())
-        part.json("consensus.json", result)
-        parts = {"public" if private else "private": part}
-        outcome = Outcome.guaranteed("Which items do people prefer?", result.guarantee, **parts)
-        caption = "Scores of the items with intervals that hold for all of them at once; in brackets the ranks that are possible."
-        outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=private)
+        outcome = consensus_outcome(result, public=private)
         if private and self.per_judge is not None:
             outcome.protect("everything one judge said", result.guarantee)
             outcome.best_guess(
@@ -246,6 +236,46 @@ def protect_ranking(outcome: Outcome, guarantee: peerveil.Guarantee, guess: str)
     outcome.protect("one person's ranking", guarantee)
     outcome.protect("everything one person gave (one ranking)", guarantee)
     outcome.best_guess(guess, guarantee)
+
+
+def consensus_outcome(result: peerveil.rankings.Consensus, *, public: bool) -> Outcome:
+    """A consensus: its answer, table, figure and files."""
+    first = result.top(min(3, len(result.order)))
+    certain = ", ".join(map(str, first.surely)) or "no item"
+    part = OutcomePart(
+        f"People prefer {', '.join(map(str, result.order[:3]))}, in this order; certainly among the first three: {certain}.",
+        [f"{result.summary()}."],
+        {"order": [str(item) for item in result.order], "method": result.method, "rankings": result.rankings},
+    )
+    part.table(*_table_of(result.frame().head(_MOST_NAMES)))
+    part.csv("consensus.csv", result.frame())
+    part.json("consensus.json", result)
+    parts = {"public" if public else "private": part}
+    outcome = Outcome.guaranteed("Which items do people prefer?", result.guarantee, **parts)
+    caption = (
+        "Scores of the items with intervals that hold for all of them at once; in brackets the ranks that are possible."
+    )
+    outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=public)
+    return outcome
+
+
+def test_outcome(test: peerveil.rankings.UniformityTest, name: str, *, public: bool) -> Outcome:
+    """A test's answer, figures and files."""
+    pvalue = f"p-value {test.pvalue:.2g}" if test.pvalue >= 1e-6 else "p-value below 0.000001"
+    verdict = "Yes, the rankings" if test.reject else "No evidence that the rankings"
+    summary = f"{test.summary()[0].upper()}{test.summary()[1:]}."
+    fields = ("reject", "pvalue", "statistic", "critical", "level", "method", "rankings", "items")
+    part = OutcomePart(
+        f"{verdict} differ from chance ({pvalue}, level {test.level:g}).",
+        [summary],
+        {field: getattr(test, field) for field in fields},
+    )
+    part.json(name, test)
+    parts = {"public" if public else "private": part}
+    outcome = Outcome.guaranteed("Do the rankings differ from chance?", test.guarantee, **parts)
+    caption = "The statistic under pure chance (curve), the critical value, and the observed statistic."
+    outcome.figure(test.plot, f"{caption} {summary}", caption, public=public)
+    return outcome
 
 
 def _table_of(frame: pl.DataFrame) -> tuple[list[str], list[tuple[object, ...]]]:

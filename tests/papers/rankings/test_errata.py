@@ -14,10 +14,9 @@ from peerveil.papers.rankings import printed as paper
 from peerveil.papers.rankings.local_bits import bit_response
 from peerveil.papers.rankings.repaired import LaplaceSquares, Trunc
 from peerveil.papers.rankings.two_sample import distance_critical, distance_tail
-from peerveil.rankings import total_variation
 from peerveil.rankings.laws import NoisyLaw, squares_null
 from peerveil.rankings.plan import pair_bias
-from peerveil.rankings.variation import mahonian
+from peerveil.rankings.variation import mahonian, total_variation
 
 
 def trunc_on_uniform_rankings(k: int, m: int, tolerance: float, *, literal: bool = False, level: float = 0.05) -> float:

@@ -19,13 +19,14 @@ from peerveil.papers.rankings.local_bits import bit_response, bits_power
 from peerveil.papers.rankings.losses import trunc_loss_as_printed
 from peerveil.papers.rankings.two_sample import distance_critical
 from peerveil.papers.reproduce.experiment import Comparison, Experiment, Reproduction, Verdict
-from peerveil.rankings import Mallows, power_of, spread_at
+from peerveil.rankings import Mallows, power_of
 from peerveil.rankings.adversary import all_rankings
 from peerveil.rankings.central import pair_sums
 from peerveil.rankings.kernels import distances
 from peerveil.rankings.laws import concordance_null
 from peerveil.rankings.mallows import sample_rankings
 from peerveil.rankings.plan import pair_bias
+from peerveil.rankings.variation import spread_at
 from peerveil.report import COLORS, new_axes
 
 if TYPE_CHECKING:
