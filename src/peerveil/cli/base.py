@@ -339,11 +339,10 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         code = next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)
         return str(error), type(error).__name__, code
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
-        from peerveil.core.optional import MissingExtra, missing_parts
+        from peerveil.core.optional import extra_with
 
-        for extra in ("services", "spark"):
-            if missing := missing_parts(extra):
-                return str(MissingExtra(extra, missing)), "MissingExtra", BAD_INPUT
+        if missing := extra_with(str(error.name)):
+            return str(missing), "MissingExtra", BAD_INPUT
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", type(error).__name__, BAD_INPUT
