@@ -41,8 +41,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from peerveil.calibration.frontier import (
     Frontier,
@@ -56,6 +54,7 @@ from peerveil.calibration.strategy import Strategy, best_decisions, guess_errors
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import PeerveilError
 from peerveil.core.exact import probability
+from peerveil.core.lazy import linprog, sparse
 from peerveil.core.progress import progress_bar
 
 _MOST_STEPS = 100

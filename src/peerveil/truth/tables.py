@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial, reduce
-from glob import glob
 from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -65,8 +64,10 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
 
 def _files(source: object) -> list[str]:
     """The files of a name or a pattern, in order; a name without a file stays, for the reader to refuse."""
-    name = str(source)
-    return [name] if Path(name).exists() else sorted(glob(name, recursive=True)) or [name]
+    path = Path(str(source))
+    anchor = Path(path.anchor)
+    matches = [] if path.exists() else sorted(anchor.glob(str(path.relative_to(anchor))))
+    return [str(match) for match in matches or [path]]
 
 
 def _rows(path: str) -> int:

@@ -13,7 +13,13 @@ from scipy import stats
 
 from peerveil import Randomness
 from peerveil.core.randomness import exponential
-from peerveil.core.randomness.exponential import add_laplace, draw_discrete_laplace, draw_exponential, draw_run, evaluate
+from peerveil.core.randomness.exponential import (
+    add_laplace,
+    draw_discrete_laplace,
+    draw_exponential,
+    draw_run,
+    evaluate,
+)
 
 Run = Callable[[Iterator[int], int], tuple[int, int, int]]
 

@@ -1,4 +1,4 @@
-"""Exact Laplace noise from uniform bits: comparisons and whole-number arithmetic, no logarithm and no rounding before the last step.
+"""Exact Laplace noise from uniform bits: comparisons and whole-number arithmetic, one rounding at the end.
 
 **The exponential variable** (von Neumann, 1951). Let U be uniform on [0, 1) and compare it with further uniforms as long as
 they decrease: U > U_2 > ... > U_n, U_(n+1) >= U_n. Given U = u, the run has at least n numbers with probability
@@ -7,8 +7,8 @@ U; else count one failure and start again. A failure has probability 1/e, so W f
 density proportional to e^-u and is independent of W. Hence W + U has density e^-t: it is exponential. ∎
 
 **Infinitely many bits.** Of every uniform only the bits that a comparison needs are drawn; where two are equal so far, both
-get more. So W + U is the real number of the proof, known up to an interval, and :func:`evaluate` draws bits until a monotone function
-has one value on the whole interval. What comes out is that function of an exactly exponential variable. ∎
+get more. So W + U is the real number of the proof, known up to an interval, and :func:`evaluate` draws bits until a monotone
+function has one value on the whole interval. What comes out is that function of an exactly exponential variable. ∎
 
 **Noise.** ± b E is Laplace with scale b: as a real number it is added to the value, and the sum is rounded once, to the nearest
 float. Rounding is post-processing, so the guarantee of real-valued Laplace noise holds for the floats. floor(b E) is n with

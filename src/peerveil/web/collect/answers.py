@@ -23,7 +23,7 @@ from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.files import target_path, write_atomically
 from peerveil.rankings import RandomizedRanking
 from peerveil.rankings.local import FORMAT as RANKINGS_FORMAT
-from peerveil.truth.wire import FORMAT
+from peerveil.truth.client import FORMAT
 from peerveil.web.collect.tables import answers
 
 if TYPE_CHECKING:
