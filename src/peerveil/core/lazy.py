@@ -8,13 +8,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from importlib import import_module
 from threading import RLock
-from typing import Any, Final, TypeVar, cast
-
-F = TypeVar("F", bound=Callable[..., Any])
+from types import ModuleType
+from typing import Any, Final
 
 
 class Lazy:
@@ -51,6 +51,23 @@ sparse = Lazy("scipy.sparse")
 _LOCK: Final = RLock()
 
 
+class LazyModule(ModuleType):
+    """A library that other files import at their top; what it holds is loaded when the first of its attributes is read."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _LOCK:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+            vars(self).update(vars(import_module(self.__name__)))
+        return vars(self)[name] if name in vars(self) else getattr(import_module(self.__name__), name)
+
+
+def import_lazily(name: str) -> None:
+    """Let ``import name`` cost nothing from now on, until something of the library is used. For programs, not for libraries."""
+    if name not in sys.modules:
+        sys.modules[name] = LazyModule(name)
+
+
 class Kernel:
     """A function that Numba compiles when it is first called; the compiled code is kept on disk where there is a place for it."""
 
@@ -73,9 +90,9 @@ class Kernel:
             return self._compiled
 
 
-def njit(**options: Any) -> Callable[[F], F]:
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Numba's decorator, without its import."""
-    return lambda function: cast("F", Kernel(function, options))
+    return lambda function: Kernel(function, options)
 
 
 def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Any:

@@ -20,7 +20,7 @@ from peerveil.rankings.laws import squares_null
 from peerveil.rankings.local import FORMAT, LocalProtocol, RandomizedRanking, RandomizedRankings
 from peerveil.rankings.uniformity import UniformityTest, read_level
 
-_TEXTS: Final = dict.fromkeys(("epsilon", "method", "protocol"), pl.String)  # not numbers, whatever they look like
+_TEXTS: Final = ("epsilon", "method", "protocol")  # not numbers, whatever they look like
 _PROTOCOL: Final = ("items", "epsilon", "method", "questions", "seed")
 
 
@@ -136,7 +136,7 @@ def _counted(randomized: Any, protocol: LocalProtocol | None) -> AnswerCounts:
         path = Path(randomized)
         match path.suffix.lower():
             case ".csv":
-                return _count_table(pl.scan_csv(path, schema_overrides=_TEXTS), str(path))
+                return _count_table(pl.scan_csv(path, schema_overrides=dict.fromkeys(_TEXTS, pl.String)), str(path))
             case ".parquet":
                 return _count_table(pl.scan_parquet(path), str(path))
         return _count_file(path)
