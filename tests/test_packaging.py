@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -49,6 +51,43 @@ def test_the_source_archive_holds_what_a_reader_needs(tmp_path: Path) -> None:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "src/peerveil/__init__.py"} <= names
     assert not any(name.startswith((".venv", "out/")) for name in names)
+
+
+def test_the_device_client_is_a_wheel_of_its_own_without_dependencies(tmp_path: Path) -> None:
+    """Built from the file that peerveil uses, and run without any other package, on the vectors of every client."""
+    code = "import sys; from hatchling.build import build_wheel as build; print(build(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT / "clients/python", capture_output=True, text=True, check=True)
+    wheel = tmp_path / done.stdout.strip().splitlines()[-1]
+    with zipfile.ZipFile(wheel) as archive:
+        source = (ROOT / "src/peerveil/truth/client.py").read_bytes()
+        assert archive.read("peerveil_client/__init__.py") == source
+        assert "Requires-Dist" not in archive.read(f"{wheel.name.rsplit('-', 3)[0]}.dist-info/METADATA").decode()
+    replay = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import peerveil_client
+count = 0
+for group in json.load(open(sys.argv[2], encoding="utf-8"))["labels"]:
+    for case in group["cases"]:
+        word = int.from_bytes(bytes.fromhex(case["bytes"]), "little")
+        line = peerveil_client.Client(group["terms"], bits=lambda width: word).randomize("task 7", case["answer"])
+        assert line == case["line"], (line, case)
+        count += 1
+print(count)
+"""
+    alone = [sys.executable, "-I", "-S", "-c", replay, str(wheel), str(ROOT / "clients/vectors.json")]
+    assert int(subprocess.run(alone, capture_output=True, text=True, check=True).stdout) >= 20
+
+
+def test_the_javascript_client_is_a_package_of_the_same_version() -> None:
+    """Its behavior is tested in a browser (tests/web/collect/test_module.py), and by Node.js where there is one."""
+    package = json.loads((ROOT / "clients/js/package.json").read_text(encoding="utf-8"))
+    assert package["version"] == peerveil.__version__
+    assert not {"dependencies", "peerDependencies"} & set(package)
+    assert (ROOT / "clients/js" / package["scripts"]["prepack"].split()[1]).is_file()
+    if node := shutil.which("node"):
+        subprocess.run([node, "--test", "test.js"], cwd=ROOT / "clients/js", check=True, capture_output=True)
 
 
 def test_the_citation_names_this_version() -> None:
