@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -27,9 +28,10 @@ Run = Callable[[Iterator[int], int], tuple[int, int, int]]
 def enumerated(run: Run, *, word: int, bits: int) -> tuple[dict[tuple[bool, int], Fraction], Fraction]:
     """The exact mass of (is the length odd, first word of the first uniform) within so many bits, and of all that takes more."""
     mass: Counter[tuple[bool, int]] = Counter()
-    unfinished, prefixes = Fraction(0), [()]
+    unfinished = Fraction(0)
+    prefixes: list[tuple[int, ...]] = [()]
     while prefixes:
-        prefix: tuple[int, ...] = prefixes.pop()
+        prefix = prefixes.pop()
         try:
             length, first, precision = run(iter(prefix), word)
             mass[length % 2 == 1, first >> (precision - word)] += 1 << (bits - word * len(prefix))
@@ -133,7 +135,7 @@ def test_undecided_roundings_get_more_bits() -> None:
 
 
 def test_noise_beyond_the_floats_is_the_largest_float() -> None:
-    largest = exponential.sys.float_info.max
+    largest = sys.float_info.max
     ends = {add_laplace(1.7e308, 1e300, words(seed)) for seed in range(3)}
     assert all(math.isfinite(end) for end in ends)
     assert exponential._nearest(10**400, 1) == largest
