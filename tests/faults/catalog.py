@@ -352,8 +352,8 @@ FAULTS: Final = (
     Fault(
         "overspending-looks-like-a-typing-error",
         "cli/base.py",
-        "BudgetExceeded: BUDGET_EXCEEDED",
-        "BudgetExceeded: BAD_INPUT",
+        '"BudgetExceeded"): BUDGET_EXCEEDED',
+        '"BudgetExceeded"): BAD_INPUT',
         ("tests/cli/test_release.py",),
     ),
     Fault(
