@@ -16,6 +16,7 @@ from peerveil.papers.reproduce import Verdict, experiments
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reproduction.md"
+INDEX = ROOT / "src/peerveil/papers/reproduce/data/index.json"  # what `peerveil reproduce --list` prints
 PICTURES = ROOT / "docs" / "pictures" / "reproduce"
 PAPERS = {
     "release": "Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data Analysis* (2021)",
@@ -122,6 +123,11 @@ def main() -> None:
         out.append(f"\n## {module.capitalize()}\n\n{paper}.\n")
         out += ["\n" + section(data) for data in made if data["name"].startswith(f"{module}/")]
     write_text(PAGE, "".join(out))
+    lines = (
+        f"  {json.dumps(data['name'])}: {json.dumps([data['title'], data.get('seconds')], ensure_ascii=False)}"
+        for data in found
+    )
+    write_text(INDEX, "{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

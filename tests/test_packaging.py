@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 import peerveil
 
@@ -92,6 +95,43 @@ def test_the_javascript_client_is_a_package_of_the_same_version() -> None:
 
 def test_the_citation_names_this_version() -> None:
     assert f"version: {peerveil.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_workflows_run_what_is_here_on_the_pythons_that_are_claimed() -> None:
+    """The structure that the service expects, commands that exist, and no version that is claimed without being tested."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    tested: set[str] = set()
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        flow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert {"name", "permissions", "jobs"} <= set(flow), path
+        assert flow.get("on", flow.get(True)), path  # YAML reads `on` as true
+        for job in flow["jobs"].values():
+            assert set(job.get("needs", "").split()) <= set(flow["jobs"]), path
+            assert job["runs-on"] == "ubuntu-24.04", path
+            for step in job["steps"]:
+                assert ("run" in step) != ("uses" in step), step
+                assert re.fullmatch(r"[\w-]+/[\w.-]+@[\w./-]+", step.get("uses", "a/b@v1")), step
+                made = re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))
+                assert set(made) <= set(targets), step
+        if path.name == "test.yml":
+            tested |= set(flow["jobs"]["test"]["strategy"]["matrix"]["python"])
+        if path.name == "release.yml":
+            assert flow["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+    claimed = {text.rsplit(" ", 1)[1] for text in project["classifiers"] if re.search(r":: 3\.\d+$", text)}
+    assert claimed == tested
+    for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
+        content = yaml.safe_load(form.read_text(encoding="utf-8"))
+        assert form.name == "config.yml" or {"name", "description", "body"} <= set(content), form
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    other_names = {"matplotlib-base": "matplotlib", "python-tzdata": "tzdata"}
+    asked = [line.split() for line in recipe["requirements"]["run"] if not line.startswith("python ")]
+    assert {f"{other_names.get(name, name)}{bound}" for name, bound in asked} == set(project["dependencies"])
+    assert recipe["context"]["version"] == peerveil.__version__
 
 
 @pytest.mark.slow

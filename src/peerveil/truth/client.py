@@ -157,10 +157,10 @@ def exp_below(exponent: Fraction) -> Fraction:
     >>> float(exp_below(Fraction(1)))
     2.718281828459045
     """
-    one = total = term = 1 << 320
+    unit = total = term = 1 << 320
     count = 0
     while term:
         count += 1
         term = term * exponent.numerator // (exponent.denominator * count)
         total += term
-    return Fraction(total, one)
+    return Fraction(total, unit)
