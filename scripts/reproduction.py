@@ -16,7 +16,9 @@ from peerveil.core.files import write_text
 from peerveil.papers.reproduce import Verdict, experiments
 from peerveil.papers.reproduce.experiment import MODULES
 
-STORE = Path(__file__).parents[1] / "docs" / "reproduction"
+ROOT = Path(__file__).parents[1]
+STORE = ROOT / "docs" / "reproduction"
+INDEX = ROOT / "src/peerveil/papers/reproduce/data/index.json"  # what `peerveil reproduce --list` prints
 PAPERS = {
     "release": "Ding, Shah and Wang, *On the Privacy-Utility Tradeoff in Peer-Review Data Analysis* (2021)",
     "timing": "Goldberg, Fanti and Shah, *Batching of Tasks by Users of Pseudonymous Forums* (2022)",
@@ -173,6 +175,14 @@ def store(run: Path) -> None:
             write_text(STORE / f"{name}.svg", smaller(figure.read_text(encoding="utf-8")))
 
 
+def write_index() -> None:
+    """Titles and seconds of the stored results, for the command line."""
+    pairs = {result["name"]: [result["title"], result.get("seconds")] for result in load()}
+    lines = (f"  {json.dumps(name)}: {json.dumps(pair, ensure_ascii=False)}" for name, pair in pairs.items())
+    write_text(INDEX, "{\n" + ",\n".join(lines) + "\n}\n")
+
+
 if __name__ == "__main__":
     for place in sys.argv[1:] or ["out/reproduce"]:
         store(Path(place))
+    write_index()

@@ -16,7 +16,7 @@ fi
 echo "installing $lock"
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/bootstrap.lock
 # uv is several times faster; pip knows this machine's own settings (a mirror, a certificate) and is the second try
-.venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r "$lock" ||
+.venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes -r "$lock" ||
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation -e . ||
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 import peerveil
 
@@ -51,8 +56,82 @@ def test_the_source_archive_holds_what_a_reader_needs(tmp_path: Path) -> None:
     assert not any(name.startswith((".venv", "out/")) for name in names)
 
 
+def test_the_device_client_is_a_wheel_of_its_own_without_dependencies(tmp_path: Path) -> None:
+    """Built from the file that peerveil uses, and run without any other package, on the vectors of every client."""
+    code = "import sys; from hatchling.build import build_wheel as build; print(build(sys.argv[1]))"
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT / "clients/python", capture_output=True, text=True, check=True)
+    wheel = tmp_path / done.stdout.strip().splitlines()[-1]
+    with zipfile.ZipFile(wheel) as archive:
+        source = (ROOT / "src/peerveil/truth/client.py").read_bytes()
+        assert archive.read("peerveil_client/__init__.py") == source
+        assert "Requires-Dist" not in archive.read(f"{wheel.name.rsplit('-', 3)[0]}.dist-info/METADATA").decode()
+    replay = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import peerveil_client
+count = 0
+for group in json.load(open(sys.argv[2], encoding="utf-8"))["labels"]:
+    for case in group["cases"]:
+        word = int.from_bytes(bytes.fromhex(case["bytes"]), "little")
+        line = peerveil_client.Client(group["terms"], bits=lambda width: word).randomize("task 7", case["answer"])
+        assert line == case["line"], (line, case)
+        count += 1
+print(count)
+"""
+    alone = [sys.executable, "-I", "-S", "-c", replay, str(wheel), str(ROOT / "clients/vectors.json")]
+    assert int(subprocess.run(alone, capture_output=True, text=True, check=True).stdout) >= 20
+
+
+def test_the_javascript_client_is_a_package_of_the_same_version() -> None:
+    """Its behavior is tested in a browser (tests/web/collect/test_module.py), and by Node.js where there is one."""
+    package = json.loads((ROOT / "clients/js/package.json").read_text(encoding="utf-8"))
+    assert package["version"] == peerveil.__version__
+    assert not {"dependencies", "peerDependencies"} & set(package)
+    assert (ROOT / "clients/js" / package["scripts"]["prepack"].split()[1]).is_file()
+    if node := shutil.which("node"):
+        subprocess.run([node, "--test", "test.js"], cwd=ROOT / "clients/js", check=True, capture_output=True)
+
+
 def test_the_citation_names_this_version() -> None:
     assert f"version: {peerveil.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_workflows_run_what_is_here_on_the_pythons_that_are_claimed() -> None:
+    """The structure that the service expects, commands that exist, and no version that is claimed without being tested."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    tested: set[str] = set()
+    for path in sorted((ROOT / ".github/workflows").glob("*.yml")):
+        flow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert {"name", "permissions", "jobs"} <= set(flow), path
+        assert flow.get("on", flow.get(True)), path  # YAML reads `on` as true
+        for job in flow["jobs"].values():
+            assert set(job.get("needs", "").split()) <= set(flow["jobs"]), path
+            assert job["runs-on"] == "ubuntu-24.04", path
+            for step in job["steps"]:
+                assert ("run" in step) != ("uses" in step), step
+                assert re.fullmatch(r"[\w-]+/[\w.-]+@[\w./-]+", step.get("uses", "a/b@v1")), step
+                made = re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))
+                assert set(made) <= set(targets), step
+        if path.name == "test.yml":
+            tested |= set(flow["jobs"]["test"]["strategy"]["matrix"]["python"])
+        if path.name == "release.yml":
+            assert flow["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+    claimed = {text.rsplit(" ", 1)[1] for text in project["classifiers"] if re.search(r":: 3\.\d+$", text)}
+    assert claimed == tested
+    for form in (ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"):
+        content = yaml.safe_load(form.read_text(encoding="utf-8"))
+        assert form.name == "config.yml" or {"name", "description", "body"} <= set(content), form
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for() -> None:
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    other_names = {"matplotlib-base": "matplotlib", "python-tzdata": "tzdata"}
+    asked = [line.split() for line in recipe["requirements"]["run"] if not line.startswith("python ")]
+    assert {f"{other_names.get(name, name)}{bound}" for name, bound in asked} == set(project["dependencies"])
+    assert recipe["context"]["version"] == peerveil.__version__
 
 
 @pytest.mark.slow

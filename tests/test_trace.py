@@ -15,9 +15,9 @@ from peerveil.core.guarantee import read_epsilon
 from peerveil.data import synthetic_conference
 
 MOST = {
-    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 35,
+    "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 36,
     "timing plan data/events.csv --percentile 25 --out plan": 36,
-    "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 36,
+    "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 37,
     "truth label data/labels.csv --model one-coin --out inferred": 36,
     "calibration simulate --draws 100": 17,
 }

@@ -206,7 +206,8 @@ def test_bad_input_writes_nothing(
 def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reproduce", "--list")
     assert code == 0
-    assert "release/figure-2a" in out.splitlines()
+    assert "release/figure-2a" in out
+    assert "weights from beta(1, 1)" in out
     code, out, _ = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--json", "--out", tmp_path / "one")
     assert code == 0
     assert json.loads(out)[0]["rows"][0]["paper"] == "2.06896 / 2"

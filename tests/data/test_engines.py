@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import polars as pl
 import pytest
 
 from peerveil import BadInput
+from peerveil.core.optional import MissingExtra
 from peerveil.data.engines import open_table, rows_of
 from peerveil.timing.engine import micros
 
@@ -88,12 +90,10 @@ def test_what_cannot_be_opened_is_named(tmp_path: Path, times: Path, monkeypatch
     ):
         with pytest.raises(BadInput, match=message):
             opened(*arguments, **options)
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(BadInput, match=r"pip install 'peerveil\[spark\]'"):
-        opened(times, ["utc"], engine="spark")
-    monkeypatch.setitem(sys.modules, "ibis", None)
-    with pytest.raises(BadInput, match="pip install 'ibis-framework"):
-        opened(times, ["utc"])
+    monkeypatch.setattr(metadata, "distributions", lambda name: [])
+    for engine in ("duckdb", "spark"):
+        with pytest.raises(MissingExtra, match=rf"pip install 'peerveil\[{engine}\]'"):
+            opened(times, ["utc"], engine=engine)
 
 
 @pytest.mark.slow

@@ -53,9 +53,23 @@ FAULTS: Final = (
     Fault(
         "secure-noise-is-30-percent-short",
         "core/randomness/source.py",
-        '_laplace_measurement("float", scale)(values)',
-        '_laplace_measurement("float", 0.7 * scale)(values)',
+        "add_laplace(value, scale, words) for",
+        "add_laplace(value, 0.7 * scale, words) for",
         ("tests/core/randomness/test_source.py::test_laplace_has_its_scale_and_one_30_percent_off_is_rejected",),
+    ),
+    Fault(
+        "equal-uniforms-are-not-compared-further",
+        "core/randomness/exponential.py",
+        "while rival == last:",
+        "while False:",
+        ("tests/core/randomness/test_exponential.py::test_the_mass_of_every_outcome_is_that_of_the_proof",),
+    ),
+    Fault(
+        "noise-is-rounded-before-its-bits-decide",
+        "core/randomness/exponential.py",
+        "while (value := function(n, bits)) != function(n + 1, bits):",
+        "while (value := function(n, bits)) != function(n, bits):",
+        ("tests/core/randomness/test_exponential.py::test_undecided_roundings_get_more_bits",),
     ),
     Fault(
         "an-answer-is-kept-once-too-often",
@@ -345,8 +359,8 @@ FAULTS: Final = (
     Fault(
         "overspending-looks-like-a-typing-error",
         "cli/base.py",
-        "BudgetExceeded: BUDGET_EXCEEDED",
-        "BudgetExceeded: BAD_INPUT",
+        '"BudgetExceeded"): BUDGET_EXCEEDED',
+        '"BudgetExceeded"): BAD_INPUT',
         ("tests/cli/test_release.py",),
     ),
     Fault(

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv
 
 from peerveil.core.arrays import Floats, Ints
+from peerveil.core.lazy import betaincinv
 
 Score: TypeAlias = Callable[[NDArray[Any]], Floats]
 """A number for each output."""

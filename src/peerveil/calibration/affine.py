@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr
 
 from peerveil.calibration.functions import Affine, Uncertain, noise_level, quality_prior
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.lazy import brentq, ndtr
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints

@@ -19,11 +19,11 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.polynomial import legendre
-from scipy.special import ndtr
 
 from peerveil.calibration.functions import Affine, Monotone, log_prior
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, PeerveilError
+from peerveil.core.lazy import ndtr
 
 _ORDER: Final = 16
 _NODES, _WEIGHTS = legendre.leggauss(_ORDER)

@@ -13,9 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from scipy.special import gammaincc, ndtr, stdtrit
 
 from peerveil.calibration.calibrated import CalibratedScores, CalibrationGain
 from peerveil.calibration.fit import joined_reviews, known_reviewers
@@ -24,6 +21,7 @@ from peerveil.calibration.mixed import Design, Equations, Posterior, Variances, 
 from peerveil.calibration.scoring import ScoreModel, choose_model
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
+from peerveil.core.lazy import connected_components, csr_array, gammaincc, ndtr, stdtrit
 from peerveil.data import Reviews
 from peerveil.data.table import plural
 

@@ -15,12 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from scipy.optimize import isotonic_regression
-from scipy.sparse import csr_array, hstack
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import lsqr
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.lazy import connected_components, csr_array, hstack, isotonic_regression, lsqr
 from peerveil.data import Rankings
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import log_ndtr, ndtr, ndtri
 
 from peerveil.calibration.functions import Affine, Uncertain
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.core.exact import number, whole
+from peerveil.core.lazy import log_ndtr, ndtr, ndtri
 from peerveil.core.progress import progress_bar
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Reviews

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr
 
 from peerveil.calibration.affine import AffineScores, among_best, best_papers
 from peerveil.calibration.conference import Conference
@@ -36,6 +35,7 @@ from peerveil.calibration.quota import QuotaLottery
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, numbers, whole
 from peerveil.core.guarantee import read_epsilon
+from peerveil.core.lazy import ndtr
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Plan

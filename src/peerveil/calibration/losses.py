@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from peerveil.calibration.beliefs import Belief, NormalBelief, below, on_grid
 from peerveil.calibration.functions import quality_prior
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
+from peerveil.core.lazy import ndtri
 
 Sets: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[int, ...], Ints]
 

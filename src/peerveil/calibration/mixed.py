@@ -20,8 +20,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import csr_array
+
+from peerveil.core.lazy import cho_factor, cho_solve, csr_array
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
@@ -55,13 +55,13 @@ class Design:
         return replace(self, **parts)
 
     @cached_property
-    def by_paper(self) -> csr_array:
+    def by_paper(self) -> Any:
         """One row per review, one column per paper, with its loading."""
         rows = np.arange(len(self.paper))
         return csr_array((self.loading, (rows, self.paper)), shape=(len(rows), self.papers))
 
     @cached_property
-    def by_reviewer(self) -> csr_array:
+    def by_reviewer(self) -> Any:
         """One row per review; a column of ones for the mean, then one column per reviewer."""
         count = len(self.paper)
         columns = np.column_stack([np.zeros(count, dtype=int), 1 + np.asarray(self.reviewer)]).ravel()
@@ -163,7 +163,7 @@ class Equations:
         left = scores - self.solve(scores, tolerance).fit
         return np.asarray((left.T * self.design.weight).T / self.variances.noise)
 
-    def spread(self, rows: csr_array, draws: Floats | None) -> Floats:
+    def spread(self, rows: Any, draws: Floats | None) -> Floats:
         """The variance of linear functions of mean and reviewers given the scores: exact, or from draws (columns)."""
         if draws is None:
             return np.asarray(((rows @ self.inverse) * rows.toarray()).sum(axis=1))

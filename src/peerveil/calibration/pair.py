@@ -36,7 +36,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr
 
 from peerveil.calibration.frontier import Frontier, one_demand, reachable_adversary_error, reachable_conference_error
 from peerveil.calibration.functions import Affine, Reviewer, noise_level
@@ -45,6 +44,7 @@ from peerveil.calibration.strategy import Strategy
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import LARGEST, numbers, probability
+from peerveil.core.lazy import ndtr
 
 _BLOCK = 1 << 14  # pairs handled at once: temporary arrays stay in the processor's cache
 

@@ -38,11 +38,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from peerveil.calibration.strategy import after_decisions, best_decisions, guess_errors
 from peerveil.core.errors import PeerveilError
+from peerveil.core.lazy import linprog, sparse
 
 if TYPE_CHECKING:
     from peerveil.calibration.problem import DecisionProblem
@@ -92,7 +91,7 @@ class Program:
         return guess_errors(self.assignments, self.posterior, np.ones((len(self.posterior), 1)), self.adversary)
 
     @cached_property
-    def _matrices(self) -> tuple[Floats, sparse.csc_array, sparse.csc_array]:
+    def _matrices(self) -> tuple[Floats, Any, sparse.csc_array]:
         """Costs, the rows of inequalities (those of z, then one per review), and the rows sum_D g(D|A) = 1."""
         p, errors = self.posterior[self.live], self.errors[self.live]
         count, kinds = errors.shape

@@ -37,13 +37,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri
 
 from peerveil.calibration.affine import AffineScores, among_best, best_papers
 from peerveil.calibration.decision import ConferenceDecision, LotterySheet
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, exp_bounds, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.lazy import ndtri
 from peerveil.core.result import Outputs
 
 if TYPE_CHECKING:

@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import polars as pl
-from scipy.optimize import isotonic_regression
-from scipy.special import ndtr, ndtri, stdtr
-from scipy.stats import t as student
 
 from peerveil.calibration.mixed import Design, Equations, Variances, fit_variances
+from peerveil.core.lazy import isotonic_regression, ndtr, ndtri, stdtr, student
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from peerveil.calibration.adversary import MapAdversary
 from peerveil.calibration.functions import Affine, Monotone, log_prior, noise_level, read_functions
@@ -28,6 +27,7 @@ from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import number, probability, whole
 from peerveil.core.guarantee import SIMULATION_MARK
+from peerveil.core.lazy import logsumexp
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured

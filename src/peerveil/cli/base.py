@@ -21,6 +21,7 @@ import click
 
 from peerveil import __version__
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.lazy import import_lazily
 
 CHECK_FAILED: Final = 1
 BAD_INPUT: Final = 2
@@ -297,6 +298,7 @@ def build_app() -> LazyGroup:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run a command and end the process with its exit code."""
     command_line = list(sys.argv[1:] if arguments is None else arguments)
+    import_lazily("polars")
     if os.environ.get("_PEERVEIL_COMPLETE"):  # a shell asks for completions; see docs/cli.md
         build_app().main(command_line, prog_name="peerveil")
     sys.exit(run(command_line, debug="--debug" in command_line, as_json="--json" in command_line))
@@ -332,18 +334,19 @@ def _explained(error: Exception) -> tuple[str, str, int]:
         message = " ".join(error.format_message().split()).removesuffix(".")
         return f"{message}; try '{path} --help'", "UsageError", BAD_INPUT
     if isinstance(error, PeerveilError):
-        from peerveil.audit import PrivacyViolation
-        from peerveil.ledger import BudgetExceeded
-
-        codes = {BudgetExceeded: BUDGET_EXCEEDED, PrivacyViolation: CHECK_FAILED}
-        code = next((code for kind, code in codes.items() if isinstance(error, kind)), BAD_INPUT)
-        return str(error), type(error).__name__, code
+        codes = {
+            ("peerveil.ledger", "BudgetExceeded"): BUDGET_EXCEEDED,
+            ("peerveil.audit", "PrivacyViolation"): CHECK_FAILED,
+        }
+        for (module, name), code in codes.items():  # what was not imported did not raise
+            if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+                return str(error), type(error).__name__, code
+        return str(error), type(error).__name__, BAD_INPUT
     if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("peerveil"):
-        from peerveil.core.optional import MissingExtra, missing_parts
+        from peerveil.core.optional import extra_with
 
-        for extra in ("services", "spark"):
-            if missing := missing_parts(extra):
-                return str(MissingExtra(extra, missing)), "MissingExtra", BAD_INPUT
+        if missing := extra_with(str(error.name)):
+            return str(missing), "MissingExtra", BAD_INPUT
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}", type(error).__name__, BAD_INPUT

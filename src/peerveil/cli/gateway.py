@@ -88,8 +88,10 @@ def init(db: str | None, config: Path | None, as_json: bool) -> None:
 
     If there is no configuration file, one is written for you to edit, and a key next to it unless the environment has one.
     """
+    from peerveil.core.optional import need
     from peerveil.web.gateway.settings import DEFAULT
 
+    need("services")  # before a file is written
     path = DEFAULT if config is None else config
     written = _first_files(path)
     settings = _settings(path, db)

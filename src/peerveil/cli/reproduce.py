@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     All of them take about half an hour on two cores. Each result is written as soon as it is ready; several of them are also
     shown side by side on one page. Results can be added to an earlier folder.
     """
+    from peerveil.papers import reproduce as papers
     from peerveil.papers.reproduce import experiments
     from peerveil.papers.reproduce.page import COLUMNS, SUMMARY_COLUMNS, summary_rows, write_page
     from peerveil.report import figure_style
@@ -48,7 +50,11 @@ def reproduce(what: str, list_: bool, quick: bool, out: Path, force: bool, as_js
     chosen = [name for name in known if not prefix or name == prefix or name.startswith(f"{prefix}/")]
     require(chosen, "what", got=what, want=f"'all', a module or one of {', '.join(known)}")
     if list_:
-        emit(chosen, as_json, "\n".join(chosen))
+        index = json.loads((files(papers) / "data" / "index.json").read_text(encoding="utf-8"))
+        rows = [(name, *index.get(name, ("", None))) for name in chosen]
+        shown = [(name, title, "" if seconds is None else f"{seconds:g} s") for name, title, seconds in rows]
+        listed = [dict(zip(("name", "title", "seconds"), row, strict=True)) for row in rows]
+        emit(listed, as_json, lambda: print_table(("name", "shows", "took"), shown))
         return
     check_out(out, force=True)
     names = [*(f"{name}.json" for name in chosen), *(["index.html"] if len(chosen) > 1 else [])]

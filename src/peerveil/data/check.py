@@ -21,7 +21,7 @@ from peerveil.data.schema import PLAIN_INTEGER, Column, RawTable, TableSchema
 from peerveil.data.times import check_zone, time_text, utc_times
 
 _BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_TYPE_WORDS: Final = {pl.Int64: "whole numbers", pl.String: "text", pl.Boolean: "true/false"}
+_TYPE_WORDS: Final = {"Int64": "whole numbers", "String": "text", "Boolean": "true/false"}
 
 
 def check_columns(
@@ -198,7 +198,7 @@ def _truths(check: ColumnCheck) -> pl.Series:
         floats = truth.cast(pl.Float64, strict=False)  # 1.0 is what a whole number with gaps turns into
         fractions = (floats != floats.floor()).fill_null(value=False)
         fitting = floats.set(fractions, None).cast(pl.Int64, strict=False)
-    want = f"a right answer of the labels' kind ({_TYPE_WORDS[type(labels.dtype)]})"
+    want = f"a right answer of the labels' kind ({_TYPE_WORDS[str(labels.dtype)]})"
     check.refuse(fitting.is_null() & truth.is_not_null(), want)
     return fitting
 

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 _BLOCK_ROWS = 1_000_000
-_TAGS = {pl.String: "text", pl.Float64: "number", pl.Boolean: "boolean", pl.Datetime: "time"}
+_TAGS = {"String": "text", "Float64": "number", "Boolean": "boolean", "Datetime": "time"}
 
 
 def fingerprint_of(kind: str, frame: pl.DataFrame) -> str:
@@ -32,7 +32,7 @@ def fingerprint_of(kind: str, frame: pl.DataFrame) -> str:
     digest = hashlib.sha256(_text(f"peerveil {kind} 1") + _count(frame.height) + _count(len(names)))
     for name in names:
         series = ordered[name]
-        digest.update(_text(name) + _text(_TAGS.get(type(series.dtype), "whole")))
+        digest.update(_text(name) + _text(_TAGS.get(series.dtype.base_type().__name__, "whole")))
         for block in _blocks(series):
             digest.update(block)
     return digest.hexdigest()

@@ -1,7 +1,7 @@
 """Tables beyond memory: one way to open them, on DuckDB or Spark through Ibis, with one set of error messages.
 
-DuckDB is part of the installation and works on disk where memory ends. Spark is for what outgrows one machine
-(``pip install 'peerveil[spark]'``, and Java): an active session is used, on whatever cluster it runs; without one a local
+DuckDB (``pip install 'peerveil[duckdb]'``) works on disk where memory ends. Spark is for what outgrows one machine
+(``'peerveil[spark]'``, and Java): an active session is used, on whatever cluster it runs; without one a local
 session is started, and stopped afterwards. Times are UTC in both.
 
 >>> import ibis, polars
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim, one_of
+from peerveil.core.optional import need
 from peerveil.data.problems import TableSource
 from peerveil.data.schema import TableSchema, listed, suggest_columns
 
@@ -90,7 +91,7 @@ def open_table(
             session, is_ours = _spark(memory)
             if is_ours:
                 stack.callback(session.stop)
-            connection = _ibis().pyspark.connect(session)
+            connection = load_ibis().pyspark.connect(session)
         yield _checked(_read(connection, source, argument, texts), columns, argument, schema, mapping or {})
 
 
@@ -107,7 +108,7 @@ def connect(engine: str, *, memory: str | None = None, master: str | None = None
         For Spark the address of the cluster, such as ``"spark://head:7077"`` or ``"local[2]"``.
     """
     if one_of(engine, "engine", ENGINES) == "spark":
-        return _ibis().pyspark.connect(_spark(memory, master)[0])
+        return load_ibis().pyspark.connect(_spark(memory, master)[0])
     folder = Path(tempfile.gettempdir()) / f"peerveil-duckdb-{os.getpid()}"  # where it works when memory ends
     return _duckdb(memory, str(folder))
 
@@ -142,7 +143,7 @@ def builtin(name: str) -> Any:
 
     function.__name__ = name
     function.__annotations__ = {"return": int}
-    return _ibis().udf.scalar.builtin(function)
+    return load_ibis().udf.scalar.builtin(function)
 
 
 @contextmanager
@@ -153,19 +154,14 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def _ibis() -> Any:
-    return _import("ibis", "no Ibis", "pip install 'ibis-framework[duckdb]' for tables beyond memory")
-
-
-def _import(module: str, got: str, want: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError:
-        raise BadInput("engine", got=got, want=want) from None
+def load_ibis() -> Any:
+    """Ibis, or an error that names the extra that brings it."""
+    need("duckdb")  # in the Spark extra too
+    return import_module("ibis")
 
 
 def _duckdb(memory: str | None, folder: str) -> Any:
-    connection = _ibis().duckdb.connect()
+    connection = load_ibis().duckdb.connect()
     try:
         connection.raw_sql("SET TimeZone = 'UTC'")
         connection.con.execute(f"SET temp_directory = '{folder}'")
@@ -181,8 +177,8 @@ def _duckdb(memory: str | None, folder: str) -> Any:
 def _spark(memory: str | None, master: str | None = None) -> tuple[Any, bool]:
     """A session, and whether it was started here; ``master`` asks for a new one there."""
     size = {} if memory is None else {"spark.driver.memory": _spark_size(memory)}
-    want = "pip install 'peerveil[spark]' (and Java 17) for the Spark engine"
-    session = _import("pyspark.sql", "spark", want).SparkSession
+    need("spark")
+    session = import_module("pyspark.sql").SparkSession
     active = session.getActiveSession()
     if active is not None and master is None:
         separate = active.newSession()  # its own settings on the same cluster: the user's stay as they are

@@ -16,12 +16,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtr, ndtri
 
 from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import number, whole
 from peerveil.core.files import write_text
+from peerveil.core.lazy import ndtr, ndtri
 from peerveil.data.events import Events
 from peerveil.data.labels import Labels
 from peerveil.data.rankings import Rankings

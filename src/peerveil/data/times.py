@@ -23,7 +23,6 @@ from peerveil.core.errors import BadInput
 if TYPE_CHECKING:
     from peerveil.data.check import ColumnCheck
 
-UTC_MICROSECONDS: Final = pl.Datetime("us", "UTC")
 _AWARE: Final = (
     "%+", "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z", "%Y-%m-%d %H:%M%#z",
 )  # fmt: skip
@@ -74,7 +73,7 @@ def utc_times(check: ColumnCheck) -> pl.Series:
         values = _from_numbers(check, series)
     else:
         values = series if dtype == pl.Null else check.refuse_kind()
-    return values.cast(UTC_MICROSECONDS)
+    return values.cast(pl.Datetime("us", "UTC"))
 
 
 def _from_datetimes(check: ColumnCheck, series: pl.Series) -> pl.Series:

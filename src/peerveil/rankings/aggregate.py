@@ -31,7 +31,7 @@ from peerveil.rankings.local import (
 )
 from peerveil.rankings.uniformity import UniformityTest, read_level
 
-_TEXTS: Final = dict.fromkeys(("epsilon", "method", "protocol"), pl.String)  # not numbers, whatever they look like
+_TEXTS: Final = ("epsilon", "method", "protocol")  # not numbers, whatever they look like
 _SEED: Final = 20210612
 _NULL_DRAWS: Final = 20_000
 _Answer = tuple[str, int, int, int]  # where it stands, question, answer, how often
@@ -182,7 +182,7 @@ def _counted(randomized: Any, protocol: LocalProtocol | None) -> AnswerCounts:
         path = Path(randomized)
         match path.suffix.lower():
             case ".csv":
-                return _count_table(pl.scan_csv(path, schema_overrides=_TEXTS), str(path))
+                return _count_table(pl.scan_csv(path, schema_overrides=dict.fromkeys(_TEXTS, pl.String)), str(path))
             case ".parquet":
                 return _count_table(pl.scan_parquet(path), str(path))
         return _count_file(path)

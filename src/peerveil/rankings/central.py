@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from scipy.special import ndtr
 
 from peerveil.core.errors import one_of
+from peerveil.core.lazy import ndtr
 from peerveil.core.randomness import laplace_scale
 from peerveil.rankings.clipped import GAP, clipped_length
 from peerveil.rankings.kernels import bisected

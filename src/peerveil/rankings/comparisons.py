@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
-from numba import njit
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.guarantee import Guarantee
+from peerveil.core.lazy import njit
 from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.recognize import chosen_format
 from peerveil.data.schema import Column, TableSchema

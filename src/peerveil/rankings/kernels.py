@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from peerveil.core.lazy import njit
 
 
 def bisected(

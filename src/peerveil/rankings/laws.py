@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
-from scipy.stats import beta, binom
 
 from peerveil.core.arrays import Floats
 from peerveil.core.files import write_atomically
+from peerveil.core.lazy import beta, binom, log_ndtr, ndtr
 from peerveil.rankings.kernels import batch_norms_of_shuffles, bisected
 
 _SEED: Final = 2_021_061_2  # public: whoever repeats the simulation gets the same law

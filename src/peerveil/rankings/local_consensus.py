@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from scipy.special import expit, ndtr
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import probability, whole
 from peerveil.core.guarantee import Guarantee
+from peerveil.core.lazy import expit, ndtr
 from peerveil.rankings.aggregate import AnswerCounts, count_answers, read_rankings
 from peerveil.rankings.consensus import Consensus, consensus_of
 from peerveil.rankings.local import LocalProtocol, RandomizedRankings

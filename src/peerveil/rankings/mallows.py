@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from peerveil.core.arrays import Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import number, whole
+from peerveil.core.lazy import gammaln
 from peerveil.core.randomness import Randomness
 from peerveil.data import Rankings
 from peerveil.rankings.kernels import bisected, distances, first_bad_row, insert_all

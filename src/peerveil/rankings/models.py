@@ -12,12 +12,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
-from scipy.optimize import linprog
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from peerveil.core.arrays import Floats, Ints
+from peerveil.core.lazy import connected_components, csr_array, linprog, njit
 
 _EXACT: Final = 16  # items that go through the dynamic program: 2^16 subsets
 _LARGEST_PROGRAM: Final = 60  # items of the linear program

@@ -8,11 +8,10 @@ from itertools import accumulate
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
-from scipy.special import roots_legendre
 
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
+from peerveil.core.lazy import njit, roots_legendre
 from peerveil.rankings.mallows import distance_moments, log_thinning, read_items, read_share, read_spread
 
 NODES: Final = 400

@@ -19,11 +19,9 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
-from scipy.optimize import isotonic_regression
-from scipy.special import logsumexp
 
 from peerveil.core.arrays import Floats, Ints
+from peerveil.core.lazy import isotonic_regression, logsumexp, njit
 from peerveil.core.randomness import MaxNormNoise
 from peerveil.release.family import HEAVY_TAILS, SHAPES, STRENGTHS, Family, counts_at
 

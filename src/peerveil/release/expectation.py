@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from peerveil.core.arrays import Floats
 from peerveil.core.exact import whole
+from peerveil.core.lazy import njit
 
 if TYPE_CHECKING:
     from peerveil.release.public import PublicScores

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
-from numba import njit
 
 from peerveil.core.arrays import Floats, Ints
+from peerveil.core.lazy import njit
 from peerveil.release.expectation import draw_means
 from peerveil.release.public import PublicScores
 

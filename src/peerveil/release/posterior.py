@@ -27,13 +27,13 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import numbers, whole
 from peerveil.core.guarantee import read_epsilon
+from peerveil.core.lazy import njit
 from peerveil.core.randomness import Randomness
 from peerveil.release.public import PublicScores, reviewer_means
 

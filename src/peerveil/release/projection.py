@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import PeerveilError
+from peerveil.core.lazy import njit
 
 _TOLERANCE: Final = 1e-10
 _ROUNDING: Final = 1e-11  # sums this close to their bounds (in units of all entries together) count as tight

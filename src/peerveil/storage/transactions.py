@@ -29,6 +29,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
+from peerveil.core.optional import need
 
 if TYPE_CHECKING:
     from peerveil.storage.address import Address
@@ -276,6 +277,7 @@ def _sqlite(path: Path, patience: float, pragmas: tuple[str, ...], keep: bool) -
 
 def _postgresql(address: Address, patience: float) -> Engine:
     assert address.url is not None
+    need("postgresql")
     options = {} if "connect_timeout" in address.url.query else {"connect_timeout": _CONNECT_SECONDS}
     engine = create_engine(
         address.url, isolation_level="AUTOCOMMIT", connect_args=options, pool_timeout=patience, hide_parameters=True

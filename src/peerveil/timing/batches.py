@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numba import njit
 from numpy.typing import ArrayLike
 
 from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.exact import numbers
+from peerveil.core.lazy import njit
 from peerveil.core.result import Pictured
 from peerveil.data import Events
 from peerveil.timing.durations import Duration, in_words, read_duration

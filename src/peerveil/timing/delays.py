@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-from numba import njit
 
 from peerveil.core.arrays import Flags, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, at_least, exp_bounds, number
 from peerveil.core.guarantee import Guarantee, Notion
+from peerveil.core.lazy import njit
 from peerveil.timing.base import DelayMechanism
 from peerveil.timing.batches import in_place
 from peerveil.timing.distributions import WHOLE, Stairs, Steps, Tail

@@ -26,7 +26,7 @@ from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.result import Pictured, plain
 from peerveil.data import Events
-from peerveil.data.engines import builtin, is_table, open_table, rows_of
+from peerveil.data.engines import builtin, is_table, load_ibis, open_table, rows_of
 from peerveil.data.schema import EVENTS
 from peerveil.data.table import check_mapping, is_frame
 from peerveil.data.times import in_calendar, unit_of
@@ -159,9 +159,7 @@ def _as_source(source: Any) -> Any:
         source = source.frame
     if is_table(source) or not is_frame(source):
         return source
-    import ibis
-
-    return ibis.memtable(pl.DataFrame(source) if isinstance(source, Mapping) else source)
+    return load_ibis().memtable(pl.DataFrame(source) if isinstance(source, Mapping) else source)
 
 
 def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
@@ -221,9 +219,7 @@ def _pairs_within(log: Any, cut: list[int], group: str | None) -> Ints:
 
 def _batched_pairs(log: Any, window: int, cut: list[int]) -> Ints:
     """Pairs of one person on different threads that arrived within the window, by how close they appeared."""
-    import ibis
-
-    first = log.mutate(row=ibis.row_number().over(group_by=log.actor, order_by=[log.time, log.thread]))
+    first = log.mutate(row=load_ibis().row_number().over(group_by=log.actor, order_by=[log.time, log.thread]))
     later = first.view()
     same_sitting = [first.actor == later.actor, first.time <= later.time, later.time <= first.time + window]
     pairs = first.join(later, same_sitting, rname="{name}_2")

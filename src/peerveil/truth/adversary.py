@@ -41,7 +41,6 @@ from peerveil.truth.models import Channel, ClassPrior
 from peerveil.truth.wire import Client, invitation
 
 _MOST_OUTCOMES: Final = 200_000
-_IDS: Final = pl.Series("id", range(16))
 _SHEETS: Final = np.array([[0, 1, 0], [0, 1, 1], [1, 1, 0]])  # worker by task
 
 
@@ -168,7 +167,8 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     sent = np.frombuffer(packed, dtype=np.int64).reshape(workers, tasks)
     start = np.arange(tasks + 1) * workers
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
-    answers = EncodedAnswers(_IDS[:tasks], _IDS[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
+    ids = pl.Series("id", range(16))
+    answers = EncodedAnswers(ids[:tasks], ids[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
     model = GridModel(Channel.of(1.0, 2), ClassPrior.even(2), answers.loads)
     fit = model.fit(MemoryEngine(answers), Limits(iterations=4, must_converge=False))
     return np.concatenate([fit.posterior[:, 1], fit.abilities])

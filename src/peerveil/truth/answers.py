@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
-import numba as nb
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from peerveil.core.arrays import Codes, Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import numbers
+from peerveil.core.lazy import njit
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.readers.files import InputFile
@@ -308,7 +308,7 @@ def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
     return series.cast(pl.Enum(distinct)).to_physical().cast(pl.Int32).to_numpy(), distinct
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _sort_by_task(task: Codes, worker: Codes, label: Codes, tasks: int) -> tuple[Codes, Codes, Codes]:
     """A counting sort by task: where each task begins, and workers and labels in that order (stable)."""
     start = np.zeros(tasks + 1, np.int64)
@@ -324,7 +324,7 @@ def _sort_by_task(task: Codes, worker: Codes, label: Codes, tasks: int) -> tuple
     return start, by_worker, by_label
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def _count_votes(start: Codes, label: Codes, votes: Floats) -> None:
     """Add every answer to the votes of its task and class."""
     for t in range(start.size - 1):

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from peerveil.core.errors import BadInput
+from peerveil.core.lazy import njit
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class MemoryEngine:
         return ExpectedCounts(self._posterior.sum(axis=0), by_worker, self._float_loads)
 
 
-@nb.njit(cache=True, inline="always")
+@njit(cache=True, inline="always")
 def _normalize(score: Floats, known: int) -> float:
     """Log-scores of a task to its posterior, in place; returns the logarithm of the normalizer. ``known`` is a class or -1."""
     if known >= 0:
@@ -95,7 +95,7 @@ def _normalize(score: Floats, known: int) -> float:
     return top + math.log(total)
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def table_pass(
     start: Codes,
     worker: Codes,
@@ -132,7 +132,7 @@ def table_pass(
     return total
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def coin_pass(
     start: Codes, worker: Codes, label: Codes, crowd: Floats, log_prior: Floats, gold: Codes, posterior: Floats
 ) -> float:
@@ -158,7 +158,7 @@ def coin_pass(
     return total
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def count_answers(start: Codes, worker: Codes, label: Codes, posterior: Floats, counts: Floats) -> None:
     """The expected counts that belong to given posteriors."""
     counts[:] = 0.0
@@ -169,7 +169,7 @@ def count_answers(start: Codes, worker: Codes, label: Codes, posterior: Floats, 
                 row[z] += posterior[t, z]
 
 
-@nb.njit(cache=True)
+@njit(cache=True)
 def add_moments(
     start: Codes, worker: Codes, label: Codes, posterior: Floats, correct: Floats, uncertainty: Floats
 ) -> None:

@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial, reduce
-from importlib import import_module
 from operator import add
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Labels
-from peerveil.data.engines import connect, is_table, open_table, quiet
+from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
 from peerveil.data.labels import check_classes
 from peerveil.data.schema import LABELS
 from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
@@ -43,15 +43,39 @@ def is_source(labels: object) -> bool:
 
 
 def count_answers(source: object, connection: BaseBackend | None = None) -> int:
-    """How many answers there are."""
+    """How many answers there are; of files that only memory can read, 0."""
+    if connection is None and not is_table(source):
+        return sum(_rows(path) for path in _files(source))
     with _open(source, "duckdb", connection) as (_, table):
         return int(_polars(table.aggregate(n=table.count())).item())
 
 
 def open_answers(source: object, connection: BaseBackend | None = None) -> pl.DataFrame:
     """All answers in memory, as a frame."""
+    if connection is None and not is_table(source):
+        frames = [Labels.of(path, "labels").frame.select(*_COLUMNS) for path in _files(source)]
+        try:
+            return pl.concat(frames)
+        except pl.exceptions.PolarsError:
+            raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
     with _open(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
+
+
+def _files(source: object) -> list[str]:
+    """The files of a name or a pattern, in order; a name without a file stays, for the reader to refuse."""
+    path = Path(str(source))
+    anchor = Path(path.anchor)
+    matches = [] if path.exists() else sorted(anchor.glob(str(path.relative_to(anchor))))
+    return [str(match) for match in matches or [path]]
+
+
+def _rows(path: str) -> int:
+    scan = pl.scan_parquet if path.endswith(".parquet") else pl.scan_csv if path.endswith((".csv", ".csv.gz")) else None
+    try:
+        return 0 if scan is None else int(scan(path, glob=False).select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError):
+        return 0  # the reader says what is wrong
 
 
 @contextmanager
@@ -67,7 +91,7 @@ def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterat
             opened = open_table(source, _COLUMNS, connection=connection, argument="labels", schema=schema)
             table = stack.enter_context(opened)
         else:
-            table = import_module("ibis").memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
+            table = load_ibis().memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
         yield (table.get_backend() if connection is None else connection), table
 
 
@@ -84,7 +108,7 @@ class TableEngine:
         classes: int | Sequence[Hashable] | None,
         gold: ById[Hashable] | None,
     ) -> None:
-        self._connection, self._ibis = connection, import_module("ibis")
+        self._connection, self._ibis = connection, load_ibis()
         self._spark = connection.name == "pyspark"
         self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))

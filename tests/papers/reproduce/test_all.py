@@ -130,7 +130,9 @@ def test_the_page_shows_all_and_says_when_it_was_quick() -> None:
 def test_one_command_for_a_module_and_for_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reproduce", "all", "--list", "--json")
     assert code == 0
-    assert json.loads(out) == list(experiments())
+    listed = json.loads(out)
+    assert [row["name"] for row in listed] == list(experiments())
+    assert all(row["title"] and row["seconds"] is not None for row in listed)
     code, out, err = run(capsys, "reproduce", "release/proposition-4.1", "--quick", "--out", tmp_path)
     assert code == 0, err
     kept = json.loads((tmp_path / "release" / "proposition-4.1.json").read_text())

@@ -1,4 +1,4 @@
-"""Makes vectors.json: what both languages must make of given random bytes. Run: python tests/web/collect/vectors.py
+"""Makes clients/vectors.json: what both languages must make of given random bytes. Run: python tests/web/collect/vectors.py
 
 Nothing here is computed by hand: labels come from the truth module's own client, one-bit reports from the rankings module's own
 protocol, each fed with the given bytes in place of the operating system's.
@@ -17,7 +17,7 @@ from peerveil.core.randomness import Randomness, Response
 from peerveil.truth import Client
 from peerveil.web.collect import Campaign
 
-FILE = Path(__file__).with_name("vectors.json")
+FILE = Path(__file__).parents[3] / "clients" / "vectors.json"
 
 
 class GivenBytes(Randomness):

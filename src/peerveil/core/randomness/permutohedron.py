@@ -7,11 +7,11 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numba import njit
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import read_epsilon
+from peerveil.core.lazy import njit
 from peerveil.core.randomness.radius import draw_radius
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ import math
 import os
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar, Final, final
 
@@ -23,12 +22,14 @@ from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, as_array, at_least, number, refuse_first, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness.exponential import WORD, add_laplace, draw_discrete_laplace
 from peerveil.core.randomness.response import Response
 
 _BLOCK: Final = 1 << 17  # values handled at once: stays in the processor's cache
 _LARGEST_SCALE: Final = 10**300
 _LARGEST_SIMULATED_SCALE: Final = 1e15
 _LARGEST_INTEGER: Final = 2**53  # whole numbers up to here are exact as floats
+_LARGEST_INT64: Final = 2**63 - 1
 
 
 class Randomness(ABC):
@@ -84,8 +85,8 @@ class Randomness(ABC):
     def laplace(self, values: ArrayLike, *, scale: float) -> Floats:
         """Add independent Laplace noise to every number; the shape is kept.
 
-        Get the scale from :func:`peerveil.core.randomness.laplace_scale`. If secure, this is OpenDP's sampler,
-        which adds noise exactly (on rationals) and rounds once; about 40,000 numbers a second.
+        Get the scale from :func:`peerveil.core.randomness.laplace_scale`. If secure, the noise is an exact
+        real number and the sum is rounded once (:mod:`~peerveil.core.randomness.exponential`); about 400,000 numbers a second.
         """
         array = as_array(values, "values")
         if array.dtype.kind in "iu" and array.size and max(int(array.max()), -int(array.min())) > _LARGEST_INTEGER:
@@ -250,11 +251,20 @@ class SecureRandomness(Randomness):
     def _bits(self, count: int, bits: int) -> NDArray[Any]:
         return np.frombuffer(os.urandom(count * (bits // 8)), dtype=f"<u{bits // 8}")
 
+    def _words(self, values: int) -> Iterator[int]:
+        """Uniform words of 64 bits without end; a value takes about 5 (Laplace) or 9 (discrete)."""
+        block = min(8 * values + 8, _BLOCK // 8)
+        while True:
+            yield from self._bits(block, WORD).tolist()
+
     def _laplace(self, values: Floats, scale: float) -> Floats:
-        return np.array(_laplace_measurement("float", scale)(values), dtype=np.float64)
+        words = self._words(values.size)
+        return np.array([add_laplace(value, scale, words) for value in values.tolist()])
 
     def _discrete_laplace(self, values: Ints, scale: float) -> Ints:
-        return np.array(_laplace_measurement("i64", scale)(values), dtype=np.int64)
+        words, exact = self._words(values.size), Fraction(scale)
+        noisy = (value + draw_discrete_laplace(exact, words) for value in values.tolist())
+        return np.array([max(-_LARGEST_INT64, min(_LARGEST_INT64, number)) for number in noisy], dtype=np.int64)
 
     def __repr__(self) -> str:
         return "Randomness.secure()"
@@ -300,20 +310,6 @@ class SimulationRandomness(Randomness):
 
     def __repr__(self) -> str:
         return f"Randomness.simulation({self._seeds.entropy})"
-
-
-@lru_cache(maxsize=64)
-def _laplace_measurement(kind: str, scale: float) -> Callable[[NDArray[Any]], list[float]]:
-    """OpenDP's (discrete) Laplace mechanism on vectors; imported on first use, since that takes a second."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    if kind == "float":
-        space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
-    else:
-        space = dp.vector_domain(dp.atom_domain(T=dp.i64)), dp.l1_distance(T=dp.i64)
-    measurement: Callable[[NDArray[Any]], list[float]] = space >> dp.m.then_laplace(scale=scale)
-    return measurement
 
 
 def laplace_scale(*, sensitivity: Number, epsilon: Number) -> float:

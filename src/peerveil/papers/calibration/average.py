@@ -24,8 +24,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import ndtr, ndtri
 
 from peerveil.calibration.beliefs import integrate
 from peerveil.calibration.frontier import Frontier, one_demand, reachable_adversary_error, reachable_conference_error
@@ -35,6 +33,7 @@ from peerveil.calibration.simulate import ErrorCheck, Simulation, play_pairs
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.guarantee import Guarantee
+from peerveil.core.lazy import brentq, ndtr, ndtri
 from peerveil.papers.calibration.known import known_moments
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
+from peerveil.core.lazy import ndtri
 from peerveil.rankings.kernels import distances
 from peerveil.rankings.variation import spread_at, total_variation
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtri
-
+from peerveil.core.lazy import ndtri
 from peerveil.rankings.variation import NODES, distance_cdf
 
 

@@ -45,9 +45,9 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.lazy import njit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

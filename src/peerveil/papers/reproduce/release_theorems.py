@@ -8,9 +8,9 @@ from itertools import combinations, permutations
 from typing import Final
 
 import numpy as np
-from scipy.optimize import linprog, nnls
 
 from peerveil.core.arrays import Floats
+from peerveil.core.lazy import linprog, nnls
 from peerveil.core.progress import progress_bar
 from peerveil.papers.release.chains import predicted_tuples
 from peerveil.papers.release.region import chain_region

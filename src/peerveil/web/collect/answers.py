@@ -23,7 +23,7 @@ from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.files import target_path, write_atomically
 from peerveil.rankings import RandomizedRanking
 from peerveil.rankings.local import FORMAT as RANKINGS_FORMAT
-from peerveil.truth.wire import FORMAT
+from peerveil.truth.client import FORMAT
 from peerveil.web.collect.tables import answers
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ LONGEST_BYTES: Final = 4096
 """The longest id and class fit in it."""
 SUFFIXES: Final = (".csv", ".parquet", ".jsonl")
 _PIECE: Final = 500_000  # answers in memory at a time
-_RAW: Final = {"question": pl.Int32, "person": pl.Int64, "code": pl.Int16}
 _QUERY: Final = "SELECT question, person, code FROM collect_reports WHERE campaign = {} ORDER BY question, person"
 
 
@@ -122,6 +121,10 @@ def count_answers(store: Store, known: Known) -> int:
     return int(store.database.first(query)[0])
 
 
+def _raw_schema() -> dict[str, type[pl.DataType]]:
+    return {"question": pl.Int32, "person": pl.Int64, "code": pl.Int16}
+
+
 def raw_pieces(store: Store, known: Known) -> Iterator[pl.DataFrame]:
     """A campaign's answers as numbers (question, person, code), in the order of questions and people, piece by piece."""
     query = _QUERY.format(int(known.number))
@@ -129,7 +132,7 @@ def raw_pieces(store: Store, known: Known) -> Iterator[pl.DataFrame]:
         if store.database.is_sqlite:
             cursor: Any = connection.exec_driver_sql(query).cursor
             while rows := cursor.fetchmany(_PIECE):
-                yield pl.DataFrame(rows, schema=_RAW, orient="row")
+                yield pl.DataFrame(rows, schema=_raw_schema(), orient="row")
             return
         driver: Any = connection.connection.driver_connection
         with driver.cursor() as cursor, cursor.copy(f"COPY ({query}) TO STDOUT (FORMAT csv)") as copy:
@@ -146,7 +149,7 @@ def raw_pieces(store: Store, known: Known) -> Iterator[pl.DataFrame]:
 
 def _parsed(piece: io.BytesIO) -> pl.DataFrame:
     piece.seek(0)
-    return pl.read_csv(piece, has_header=False, schema=_RAW)
+    return pl.read_csv(piece, has_header=False, schema=_raw_schema())
 
 
 def table_of(campaign: Campaign, raw: pl.DataFrame) -> pl.DataFrame:
@@ -193,7 +196,7 @@ def export(
     target = target_path(path)
     one_of(target.suffix, "path", SUFFIXES)
     campaign = known.campaign
-    empty = table_of(campaign, pl.DataFrame(schema=_RAW))
+    empty = table_of(campaign, pl.DataFrame(schema=_raw_schema()))
 
     def pieces() -> Iterator[pl.DataFrame]:
         for raw in raw_pieces(store, known):

@@ -41,8 +41,8 @@ from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Response
 from peerveil.rankings import LocalProtocol
 from peerveil.study.spec import only, words
+from peerveil.truth.client import FORMAT as LABELS_FORMAT
 from peerveil.truth.guarantee import PERSON
-from peerveil.truth.wire import FORMAT as LABELS_FORMAT
 from peerveil.web.common.values import read_flag, read_time
 
 RANKINGS_FORMAT: Final = "peerveil-rankings/1"

@@ -7,7 +7,7 @@ SQLite file that no service can change:
 
 - the first terms of a campaign are pinned. Changed terms are refused until :meth:`Device.agree`; even then the number of
   answers is never above the first, and a larger epsilon is refused;
-- a question is identified by what a person sees of it (:func:`peerveil.truth.wire.visible_text`), not by an id. It is drawn
+- a question is identified by what a person sees of it (:func:`peerveil.truth.client.visible_text`), not by an id. It is drawn
   once for a service, whatever the campaign or the invitation;
 - a draw is stored before it is sent, so that whoever is interrupted sends the same bytes again.
 
@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.rankings import LocalProtocol
 from peerveil.truth import Client
-from peerveil.truth.wire import visible_text
+from peerveil.truth.client import visible_text
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.common.client import ServiceClient, read_address
 

@@ -7,37 +7,40 @@ Answers go to a Parquet file piece by piece, and from there into the engine that
 (:meth:`peerveil.truth.PrivateDawidSkene.fit`). The service's own process never holds them.
 """
 
+from __future__ import annotations
+
 import math
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 from sqlalchemy import update
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
-from peerveil.core.guarantee import Guarantee
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
-from peerveil.rankings import UniformityTest
 from peerveil.rankings.aggregate import aggregate_sums
 from peerveil.report import Svg, new_axes, safe_svg
 from peerveil.truth import PrivateDawidSkene, TruthPlan, TruthResult, plan_truth
 from peerveil.truth.result import CONFIDENCE
 from peerveil.web.collect.answers import count_answers, raw_pieces, write_parquet
-from peerveil.web.collect.campaign import Campaign
 from peerveil.web.collect.results import store_result
 from peerveil.web.collect.store import SILENT, Known, Store
 from peerveil.web.collect.tables import campaigns
 from peerveil.web.common import database_time
 from peerveil.web.common.errors import Conflict
 
+if TYPE_CHECKING:
+    from peerveil.core.guarantee import Guarantee
+    from peerveil.rankings import UniformityTest
+    from peerveil.web.collect.campaign import Campaign
+
 _BEAT_SECONDS: Final = 10.0
-_SPOOLED: Final = {"task": pl.Int64, "worker": pl.Int64, "label": pl.Int64}
 _INTERVAL: Final = 3.0  # standard errors of a share of answers to a comparison
 _IN_MEMORY: Final = 20_000_000  # answers; more are worked on from the disk
 _PRIOR: Final = 6.0  # answers that the spread of abilities is worth, as in the estimator
@@ -148,7 +151,9 @@ def _infer_labels(job: _Job, model: str, engine: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="peerveil-collect-") as folder:
         path = Path(folder) / "answers.parquet"
         with path.open("wb") as handle:
-            write_parquet(_spooled(job, rank), pl.DataFrame(schema=_SPOOLED), handle)
+            write_parquet(
+                _spooled(job, rank), pl.DataFrame(schema=dict.fromkeys(("task", "worker", "label"), pl.Int64)), handle
+            )
         job.record(stage="inferring")
         estimator = PrivateDawidSkene(epsilon=campaign.each, model=model, classes=len(campaign.classes))
         result = _fit(estimator, path, engine, job.total, campaign.guarantee)

@@ -3,7 +3,7 @@
 // The arithmetic is that of peerveil's Response and Client in Python, on whole numbers: a uniform word u of 32 or 64 bits keeps
 // the answer if u < keep_below, and otherwise names the ((u - keep_below) / share)-th of the other classes. The largest likelihood
 // ratio is keep_below / share. It is checked here against e^epsilon before any answer is taken: a service cannot talk this module
-// into less privacy than it shows. Both languages make the same bytes from the same random bytes (tests/web/collect/vectors.json).
+// into less privacy than it shows. Both languages make the same bytes from the same random bytes (clients/vectors.json).
 
 const LABELS = "peerveil-truth/1", RANKINGS = "peerveil-rankings/1", SCALE = 256n;
 

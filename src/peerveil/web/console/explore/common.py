@@ -16,11 +16,11 @@ from itertools import product
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from peerveil.core.exact import exp_bounds
 from peerveil.core.guarantee import read_epsilon
 from peerveil.core.guarantee.wording import rounded
+from peerveil.core.lazy import isotonic_regression
 from peerveil.report import COLORS, Svg, safe_svg
 
 Values = Mapping[str, Any]
