@@ -91,7 +91,7 @@ class Program:
         return guess_errors(self.assignments, self.posterior, np.ones((len(self.posterior), 1)), self.adversary)
 
     @cached_property
-    def _matrices(self) -> tuple[Floats, Any, sparse.csc_array]:
+    def _matrices(self) -> tuple[Floats, Any, Any]:
         """Costs, the rows of inequalities (those of z, then one per review), and the rows sum_D g(D|A) = 1."""
         p, errors = self.posterior[self.live], self.errors[self.live]
         count, kinds = errors.shape
