@@ -84,6 +84,7 @@ def test_help_imports_only_what_it_shows(command: list[str]) -> None:
         "peerveil.core",
         "peerveil.core.errors",
         *(["peerveil.core.files"] if group else []),
+        "peerveil.core.lazy",
     ]
     assert done.stdout.splitlines()[-1] == f"{names} False False"
 
