@@ -312,12 +312,12 @@ def theorem_6(quick: bool = False, progress: bool | None = None) -> Reproduction
     rows, epsilon, steps = [], 1 / 3, 25 if quick else 200
     for m, tolerance in ((100, 0.99), (1000, 0.9999)):
         mu = paper.bias_as_printed(m, tolerance)
-        asked = int(paper.trunc_rankings_as_printed(m, tolerance, _LEVEL, epsilon))
-        for k in (1000, asked):
+        required = int(paper.trunc_rankings_as_printed(m, tolerance, _LEVEL, epsilon))
+        for k in (1000, required):
             sizes = np.unique(np.linspace(2, min(k, 1.3 * np.sqrt(k * (1 + mu**2 * k / 8))), steps).astype(int))
             worst = max(trunc_loss_as_printed(k, m, mu, epsilon, _LEVEL, int(size)) for size in sizes)
             verdict = Verdict.AGREES if worst <= epsilon else Verdict.ERRATUM
-            what = f"{m:,} items, tolerance {tolerance:g}, {k:,} rankings{' (asked for)' if k == asked else ''}: privacy loss"
+            what = f"{m:,} items, tolerance {tolerance:g}, {k:,} rankings{' (asked for)' if k == required else ''}: privacy loss"
             because = "" if worst <= epsilon else "erratum: the sensitivity is governed by the sum of abs(S)"
             rows.append(Comparison(what, "at most 1/3", f"{worst:.3g}", verdict, because))
     note = "The largest loss over neighbors whose pair sums alternate in sign; larger losses may exist."
@@ -332,10 +332,12 @@ def theorem_7(quick: bool = False, progress: bool | None = None) -> Reproduction
         worst = (m // 2) * exact_loss(response.probabilities(0), response.probabilities(1)).epsilon
         what = f"{m} items: loss of a peer's {m // 2} bits (Algorithm 6, line 9)"
         rows.append(Comparison(what, "1/3", f"{worst:.6f}", Verdict.of(worst <= float(epsilon) * (1 + 1e-9))))
-        kept = 2 * response.keep - 1
+        attenuation = 2 * response.keep - 1
         explained = f"erratum: epsilon/m = {float(epsilon) / m:.4g}"
         shown = f"about {2 * float(epsilon) / m:.4g}"
-        rows.append(Comparison(f"{m} items: attenuation of a bit", shown, f"{kept:.4g}", Verdict.ERRATUM, explained))
+        rows.append(
+            Comparison(f"{m} items: attenuation of a bit", shown, f"{attenuation:.4g}", Verdict.ERRATUM, explained)
+        )
     m, tolerance = 100, 0.9
     k = int(paper.local_rankings_as_printed(m, tolerance, _LEVEL, float(epsilon)))
     bound, kept = paper.unif_threshold_as_printed(m, _LEVEL), 2 * bit_response(m, epsilon).keep - 1

@@ -65,19 +65,19 @@ def theorem_4_8(quick: bool = False, progress: bool | None = None) -> Reproducti
     mechanisms = [kind(epsilon=epsilon, gap=1) for kind in (*_MECHANISMS, FollowUp) for epsilon in ("0.1", 1)]
     rows = []
     for part, neighbors in ((1, "add or remove a comment"), (2, "move it anywhere")):
-        found = [
+        convictions = [
             convict(lambda x, m=mechanism: float(m.batched.below(x)), part, delta)  # type: ignore[misc]
             for mechanism in mechanisms
             for delta in deltas
         ]
-        convicted = sum(conviction.there == 0 and conviction.here > conviction.delta for conviction in found)
-        last = max(conviction.horizon for conviction in found)
+        convicted = sum(conviction.there == 0 and conviction.here > conviction.delta for conviction in convictions)
+        last = max(conviction.horizon for conviction in convictions)
         rows.append(
             Comparison(
                 f"({part}) {neighbors}: mechanisms that are (epsilon, delta)-private for some epsilon",
                 "none",
-                f"{len(found) - convicted} of {len(found)}; an event that refutes each is seen within {last:g} gaps",
-                Verdict.of(convicted == len(found)),
+                f"{len(convictions) - convicted} of {len(convictions)}; an event that refutes each is seen within {last:g} gaps",
+                Verdict.of(convicted == len(convictions)),
             )
         )
     example, (ax,) = TruncatedLaplace(1.0, 1e-3), new_axes(height=3.2)
