@@ -1,13 +1,18 @@
-"""Generated reference pages: docs/actions.md from the declared actions, docs/api/ from what each package exports."""
+"""Generated reference pages: actions from their declarations, Python from what each package exports, HTTP from the services."""
 
 from __future__ import annotations
 
 import inspect
 from importlib import import_module
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 from peerveil.core.files import write_text
 from peerveil.study.schema import reference_page
+from peerveil.web.collect.service import build_app
+from peerveil.web.common.journal import Journal
+from peerveil.web.gateway.app import create_app
 
 PACKAGES = ("release", "timing", "calibration", "rankings", "truth", "data", "ledger", "audit", "study")
 MODULES = PACKAGES[:5]  # each has an adversary to attack its own mechanisms
@@ -30,10 +35,34 @@ def api_page(name: str) -> str:
     return "\n".join([*lines, "```", ""])
 
 
+def http_page() -> str:
+    """The requests that gateway and collect answer, by their OpenAPI descriptions. No request is made: the stores are mocks."""
+    journal = Journal("reference")
+    apps = {"Gateway": create_app(MagicMock(), journal, worker=False), "Collect": build_app(MagicMock(), journal)}
+    lines = [
+        "# HTTP",
+        "",
+        "What the services answer. A running service shows request and answer bodies in full at `/docs`.",
+    ]
+    for title, app in apps.items():
+        lines += ["", f"## {title}", "", "| request | does | success |", "|---|---|---|"]
+        for path, methods in sorted(app.openapi()["paths"].items()):
+            lines += [_request(method, path, said) for method, said in methods.items()]
+    return "\n".join([*lines, ""])
+
+
+def _request(method: str, path: str, said: dict[str, Any]) -> str:
+    return f"| `{method.upper()} {path}` | {said.get('summary', '')} | {next(iter(said['responses']))} |"
+
+
 def write_reference(docs: Path) -> None:
     """Write the generated pages, where they changed."""
     names = {"peerveil": "peerveil", **{package: f"peerveil.{package}" for package in PACKAGES}}
-    pages = {"actions": reference_page(), **{f"api/{file}": api_page(name) for file, name in names.items()}}
+    pages = {
+        "actions": reference_page(),
+        "http": http_page(),
+        **{f"api/{file}": api_page(name) for file, name in names.items()},
+    }
     toctree = "\n".join(["```{toctree}", "", *names, "```", ""])
     pages["api/index"] = (
         f"# Python\n\nEvery public name. `import peerveil` is quick; packages load on first use.\n\n{toctree}"

@@ -13,6 +13,7 @@ step() {
 }
 step "formatting" "$bin/ruff" format --check --quiet .
 step "lint" "$bin/ruff" check --quiet .
+step "words" "$bin/python" scripts/plain_english.py
 step "types" "$bin/mypy" &
 types=$!
 step "layers" "$bin/lint-imports" --no-cache

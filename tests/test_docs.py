@@ -26,11 +26,11 @@ from peerveil.study.release import PublishMeans
 from peerveil.study.schema import reference_page
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {"_build", "api", "reproduction"}  # folders that docs/conf.py writes, as it does actions.md
+GENERATED = {"_build", "api", "reproduction"}  # folders that docs/conf.py writes, as it does actions.md and http.md
 DOCS = sorted(
     path
     for path in (ROOT / "docs").rglob("*.md")
-    if path.name != "actions.md" and not GENERATED & set(path.relative_to(ROOT / "docs").parts)
+    if path.name not in ("actions.md", "http.md") and not GENERATED & set(path.relative_to(ROOT / "docs").parts)
 )
 PAGES = [ROOT / "README.md", *DOCS]
 
