@@ -14,8 +14,14 @@ from peerveil.web.collect.service import build_app
 from peerveil.web.common.journal import Journal
 from peerveil.web.gateway.app import create_app
 
-PACKAGES = ("release", "timing", "calibration", "rankings", "truth", "data", "ledger", "audit", "study")
-MODULES = PACKAGES[:5]  # each has an adversary to attack its own mechanisms
+MODULES = (
+    "release",
+    "timing",
+    "calibration",
+    "rankings",
+    "truth",
+)  # each has an adversary to attack its own mechanisms
+PACKAGES = (*MODULES, "data", "ledger", "audit", "study", "web.gateway", "web.collect")
 
 
 def api_page(name: str) -> str:

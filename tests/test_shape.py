@@ -95,8 +95,7 @@ def test_plans_are_plans() -> None:
     assert {name.split(".")[0] for name in planning} == set(MODULES)
     for name in planning:
         hint = str(inspect.signature(EVERY[name]).return_annotation)
-        names = {**EVERY[name].__globals__, **vars(MODULES[name.split(".")[0]])}  # rarely needed ones are not exported
-        for kind in (names[own.strip()] for own in hint.split("|")):
+        for kind in (PLANS[own.strip()] for own in hint.split("|")):
             assert issubclass(kind, Plan), name
             assert kind.recommendation is not Plan.recommendation
             assert kind.table is not Plan.table

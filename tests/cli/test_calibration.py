@@ -93,8 +93,8 @@ def test_a_simulated_decision_is_marked(files: Path) -> None:
 
 def test_what_is_not_known_from_the_history_is_carried_along(tmp_path: Path) -> None:
     write_years(tmp_path, 24, 20)
-    given = (tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--adversary-error", 0.3, "--group-size", 3,
-             "--accept", 8)  # fmt: skip
+    given = (tmp_path / "now.csv", "--history", tmp_path / "past.csv", "--adversary-error", 0.3, "--capped", "--group-size",
+             3, "--accept", 8)  # fmt: skip
     text = run("decide", *given, "--out", tmp_path / "one")
     assert "8 of 24 papers" in text
     assert "20 reviewers sit in several groups" in text
@@ -176,7 +176,7 @@ def test_a_second_decision_is_refused_or_warned_of(tmp_path: Path) -> None:
     from peerveil.ledger import DataBound, Ledger
 
     write_years(tmp_path)
-    given = ("--history", tmp_path / "past.csv", "--accept", 6, "--adversary-error", 0.4, "--draws", 1)
+    given = ("--history", tmp_path / "past.csv", "--accept", 6, "--adversary-error", 0.4, "--capped", "--draws", 1)
     assert "no ledger was named" in run("decide", tmp_path / "now.csv", *given, "--out", tmp_path / "unrecorded")
     with Ledger.open(tmp_path / "l.db") as ledger:
         for name in ("first", "second"):

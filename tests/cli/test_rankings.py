@@ -150,7 +150,7 @@ def test_bad_input_writes_nothing(
 def test_reproduce(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "reproduce", "--list")
     names = [line for line in out.splitlines() if "rankings/" in line]
-    assert len(names) == 11
+    assert len(names) == 15
     code, out, _ = run(capsys, "reproduce", "rankings/figure-1a", "--quick", "--out", tmp_path)
     assert code == 0
     assert "agrees" in out

@@ -121,7 +121,7 @@ assert cli("timing post conf/events.csv --epsilon 1 --gap 45m --seed 1 --out tim
 assert cli("rankings consensus conf/rankings.csv --epsilon 1 --seed 1 --out rankings") == 0
 assert cli("truth randomize conf/labels.csv --classes 0,1 --epsilon 1 --seed 1 --out truth") == 0
 assert cli("truth infer truth/simulated/simulated-reports.csv --randomized --epsilon 1 --out infer") == 0
-decide = "calibration decide conf/reviews.csv --history past/reviews.csv --accept 12 --adversary-error 0.3 --seed 1"
+decide = "calibration decide conf/reviews.csv --history past/reviews.csv --accept 12 --adversary-error 0.3 --capped --seed 1"
 assert cli(decide + " --out calibration") == 0
 """
     done = in_base(work, tmp_path)

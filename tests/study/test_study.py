@@ -418,6 +418,7 @@ def test_actions_that_publish_nothing_are_these() -> None:
         "timing.audit",
         "timing.plan",
         "calibration.calibrate",
+        "calibration.leak",
         "calibration.plan",
         "truth.label",
         "truth.compare",

@@ -348,7 +348,7 @@ def plan_leak(
     ... )
     >>> people = {j: Affine(1, (-1) ** j) for j in range(20)}
     >>> plan = plan_leak(table, functions=people, noise=1, accept=5, epsilons=(8,), strengths=(), conferences=3)
-    >>> plan.options[0].name, plan.options[0].gain, 0.5 < plan.scores_alone < plan.options[1].leak
+    >>> plan.options[0].name, plan.options[0].gain, 0.5 < plan.scores_alone < 1
     ('plain mean', 0.0, True)
     """
     table = Reviews.of(reviews, "reviews", columns=columns)

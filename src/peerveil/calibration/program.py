@@ -207,9 +207,11 @@ class Program:
     def _cleaned_after(self, x: Floats, targets: Floats) -> Solution:
         """The same for a demand on every decision."""
         table = self._table(x)
+        best = int((self.posterior @ self.errors).argmin())
         rare = self.posterior @ table < _RARE
-        table[:, int((self.posterior @ self.errors).argmin())] += table[:, rare].sum(axis=1)
-        table[:, rare & (np.arange(len(rare)) != int((self.posterior @ self.errors).argmin()))] = 0.0
+        rare[best] = False
+        table[:, best] += table[:, rare].sum(axis=1)
+        table[:, rare] = 0.0
         short = targets[:, None] - after_decisions(self.assignments, self.posterior, table, self.adversary)
         margin = (self.ceilings - targets)[:, None] + short
         mix = float(np.where(short > 0, short / np.maximum(margin, 1e-300), 0.0).max()) * (1 + 1e-9)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from peerveil.cli import base
-from peerveil.study.actions import Action, Parameter, actions_of
+from peerveil.study.actions import Action, Parameter, PlanAction, actions_of
 from peerveil.study.execute import Executed, StudyFile, execute
 
 NOT_COUNTED: Final = (
@@ -91,10 +91,15 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (base.ledger_option, kind.spends),
         (base.account_option(), kind.spends),
         (base.seed_option, kind.spends and not own_seed),
-        (base.out_option(default=f"out/{kind.module()}-{kind.verb()}"), True),
+        (base.out_option(default=_folder(kind)), True),
         (base.force_option, True),
     )
     return [option for option, is_wanted in options if is_wanted]
+
+
+def _folder(kind: type[Action[Any]]) -> str:
+    """Where its results go unless --out says otherwise."""
+    return f"out/{kind.module()}-{kind.verb()}"
 
 
 def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> None:
@@ -111,7 +116,9 @@ def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> Non
     own = {name: options.get(name) for name in ("ledger", "account", "seed") if name not in flags}
     with ExitStack() as stack:
         progress = _progress(kind, stack)
-        done = execute(action, source, options["out"], others=others, force=options["force"], progress=progress, **own)
+        # a plan costs nothing and may be repeated: what an earlier one left in its default folder is replaced
+        force = options["force"] or (issubclass(kind, PlanAction) and options["out"] == Path(_folder(kind)))
+        done = execute(action, source, options["out"], others=others, force=force, progress=progress, **own)
     is_counted = not kind.spends or own.get("ledger") is not None or own.get("seed") is not None
     base.emit(_data(kind, done), as_json, lambda: _show(done, is_counted))
     if done.outcome.failed:

@@ -55,7 +55,7 @@ class CentralTest(ABC):
 
     rankings: int
     items: int
-    weights: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
+    weights: tuple[tuple[int, int], ...] = field(default=(), kw_only=True, repr=False)
     """Each weight and how many people have it, which is public; empty if all count once."""
 
     @property

@@ -53,8 +53,8 @@ class Interval:
 
     def percent(self, reviewers: int) -> str:
         """As percentages of so many reviewers."""
-        estimate, lower, upper = (percent(share, reviewers) for share in (self.estimate, self.lower, self.upper))
-        return f"{estimate} ({lower} to {upper})"
+        lower, upper = percent(self.lower, reviewers, "lower"), percent(self.upper, reviewers, "upper")
+        return f"{percent(self.estimate, reviewers)} ({lower} to {upper})"
 
 
 @dataclass(frozen=True, slots=True)

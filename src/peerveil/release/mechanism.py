@@ -262,20 +262,23 @@ def points(number: float) -> str:
     return f"{number:.3g} {'point' if number == 1 else 'points'}"
 
 
-def percent(share: float, reviewers: int) -> str:
-    """A share of reviewers, with as many digits as the noise leaves.
+def percent(share: float, reviewers: int, end: str = "") -> str:
+    """A share of reviewers, with as many digits as the noise leaves; a lower or upper end is rounded outward.
 
-    >>> percent(1 / 8, 80), percent(1 / 8, 20_000)
-    ('12%', '12.50%')
+    >>> percent(1 / 8, 80), percent(1 / 8, 20_000), percent(1 / 8, 80, "lower"), percent(1 / 8, 80, "upper")
+    ('12%', '12.50%', '12%', '13%')
     """
-    return f"{100 * share:.{(reviewers >= 1000) + (reviewers >= 10_000)}f}%"
+    digits = (reviewers >= 1000) + (reviewers >= 10_000)
+    value = round(100 * share, 9) * 10**digits
+    value = {"lower": np.floor, "upper": np.ceil}.get(end, np.round)(value) / 10**digits
+    return f"{value:.{digits}f}%"
 
 
 def _share_in_words(weight: str, row: dict[str, float], side: str, reviewers: int, whom: str = "") -> str:
     """One share with its interval; strict and lenient reviewers are called so."""
     at, (share, low, high) = (
         row["threshold"],
-        (percent(row[name], reviewers) for name in (side, f"{side}_lower", f"{side}_upper")),
+        (percent(row[side + end], reviewers, end[1:]) for end in ("", "_lower", "_upper")),
     )
     interval = f"({low} to {high})"
     if weight == "miscalibration" and side == "below" and at < 0:

@@ -158,7 +158,7 @@ class PublishMeans(_Release):
         assumptions = [ALL_HOLD.format(self.level), SD_ASSUMES, BAND_ASSUMES.format(self.weight)]
         says_more = published.spread is not None and published.spread.reject
         part = OutcomePart(
-            f"{published.headline}." if says_more else f"{published.headline}. {beyond_public}",
+            f"{published.headline}." if says_more else f"{beyond_public} Published: {published.headline}.",
             [summary, beyond_public, *(assumptions if published.spread else ()), ASSUMES_PUBLIC],
             {
                 "weight": self.weight,
