@@ -269,9 +269,8 @@ def percent(share: float, reviewers: int, end: str = "") -> str:
     ('12%', '12.50%', '12%', '13%')
     """
     digits = (reviewers >= 1000) + (reviewers >= 10_000)
-    value = round(100 * share, 9) * 10**digits
-    value = {"lower": np.floor, "upper": np.ceil}.get(end, np.round)(value) / 10**digits
-    return f"{value:.{digits}f}%"
+    rounded = {"lower": np.floor, "upper": np.ceil}.get(end, np.round)(round(100 * share, 9) * 10**digits)
+    return f"{rounded / 10**digits:.{digits}f}%"
 
 
 def _share_in_words(weight: str, row: dict[str, float], side: str, reviewers: int, whom: str = "") -> str:
