@@ -37,7 +37,7 @@ def test_means(reviews: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert all(float(row["lower"]) <= float(row["upper"]) for row in rows)
     shares = list(csv.DictReader((tmp_path / "out" / "public" / "shares.csv").read_text(encoding="utf-8").splitlines()))
     assert all(float(row["below_lower"]) <= float(row["below"]) <= float(row["below_upper"]) for row in shares)
-    assert out.index("of 30 reviewers") < out.index("public data alone")  # the answer, and then what it adds
+    assert out.index("public data alone") < out.index("of 30 reviewers")  # first that nothing new is said
     assert "whatever the truth" in out
     data = json.loads((tmp_path / "out" / "public" / "means-miscalibration.json").read_text(encoding="utf-8"))
     assert data["mark"] is None

@@ -45,7 +45,7 @@ def test_answers_come_first_and_what_is_hidden_is_said(tmp_path: Path) -> None:
         < whole.index("Details, guarantee and tables")
         < whole.index("What it cost")
     )
-    assert re.search(r"How strict are reviewers\? \d+% of 20 reviewers \(\d+% to \d+%\)", public)
+    assert re.search(r"How strict are reviewers\? .{0,400}\d+% of 20 reviewers \(\d+% to \d+%\)", public)
     assert "the standard deviation of reviewers' strictness is about" in public
     assert "One step is not shown here: it is not for publication." in public
     # the operator's page leads to the public one; inside another page, where it would lead nowhere, it does not
