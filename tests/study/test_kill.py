@@ -47,7 +47,7 @@ def test_kill_minus_nine_in_every_step(tmp_path: Path) -> None:
         file = write_study(folder, *steps, budget=3)
         for _ in range(6):
             process = start(file, folder / "out")
-            time.sleep(moments.uniform(1.5, 9.0))
+            time.sleep(moments.uniform(0.5, 3.5))
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
                 kills += 1

@@ -35,7 +35,8 @@ def list_(as_json: bool) -> None:
 
     def tables() -> None:
         columns = ("name", "module", "claimed", "what is wrong")
-        print_table(columns[:3], [_row(claim)[:3] for claim in claims], title="Guarantees")
+        covered = [(*_row(claim)[:3], ", ".join(claim.covers)) for claim in claims]
+        print_table((*columns[:3], "covers"), covered, title="Guarantees")
         title = "Deliberately broken mechanisms, which the audit must detect"
         print_table(columns, [_row(claim) for claim in broken], title=title)
         pairs = len(list(response_losses()))
