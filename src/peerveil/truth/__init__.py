@@ -11,6 +11,8 @@ improved.
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
   :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
   table, a file of randomized answers or files of a database alike.
+- **Check it on gold tasks**: :func:`choose_gold` chooses tasks for an expert to answer; with ``gold=`` an estimator reports the
+  accuracy of its labels with an interval, and calibrates confidences (:mod:`peerveil.truth.gold`).
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
@@ -30,6 +32,7 @@ True
 
 from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.gold import choose_gold
 from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
@@ -47,6 +50,7 @@ __all__ = [
     "TruthPlan",
     "TruthResult",
     "abilities_like",
+    "choose_gold",
     "compare_truth",
     "plan_truth",
     "randomize",

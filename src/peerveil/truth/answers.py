@@ -155,21 +155,21 @@ class EncodedAnswers:
         except (KeyError, TypeError) as error:
             raise BadInput(argument, got=error.args[0], want="ids of tasks that have answers") from None
 
-    def gold_codes(self, gold: ById[Hashable] | None) -> NDArray[np.int32] | None:
+    def known_codes(self, answers: ById[Hashable] | None) -> NDArray[np.int32] | None:
         """The class of every task whose correct answer is known, -1 for the others."""
-        if gold is None:
+        if answers is None:
             return None
         known = np.full(len(self.tasks), -1, dtype=np.int32)
-        known[self.task_codes(gold, "gold")] = encode_gold(gold, self.classes)
+        known[self.task_codes(answers, "known")] = encode_known(answers, self.classes)
         return known
 
 
-def encode_gold(gold: ById[Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
+def encode_known(answers: ById[Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
     """Known correct answers as codes."""
-    for task, answer in gold.items():
+    for task, answer in answers.items():
         if _plain(answer) not in classes:
-            raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
-    return np.array([classes.index(_plain(answer)) for answer in gold.values()], dtype=np.int32)
+            raise BadInput(f"known[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
+    return np.array([classes.index(_plain(answer)) for answer in answers.values()], dtype=np.int32)
 
 
 def history_counts(history: ById[tuple[float, float]] | None, workers: pl.Series) -> Floats | None:

@@ -12,11 +12,14 @@ from peerveil.report import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.truth.gold import GoldCheck
     from peerveil.truth.plan import TruthComparison, TruthPlan
     from peerveil.truth.randomize import RandomizedAnswers
     from peerveil.truth.result import TruthResult
 
 _MOST_BARS = 120
+_GROUPS = 3  # of gold tasks, by confidence; ten tasks each if there are thirty
+_MOST_GROUPS = 10
 
 
 def draw_abilities(result: TruthResult, ax: Axes) -> None:
@@ -33,6 +36,26 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     ax.axhline(1 / len(result.classes), color=COLORS["truth"], ls="--", lw=1, label="guessing")
     ax.set(ylabel="ability (share of correct answers)", ylim=(-0.02, 1.02))
     ax.set_xlabel("workers, from the lowest ability to the highest (%)")
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
+
+
+def draw_reliability(check: GoldCheck, ax: Axes) -> None:
+    """Share of correct labels against confidence on the gold tasks, in groups of equal size, before and after calibration."""
+    from peerveil.truth.gold import wilson
+
+    groups = min(_MOST_GROUPS, max(_GROUPS, check.tasks // 20))
+    series = ((check.model_confidence, "leak", "s", "before calibration"), (check.confidence, "private", "o", "calibrated"))
+    ax.plot([0, 1], [0, 1], color=COLORS["truth"], ls="--", lw=1, label="confidence = share correct")
+    for confidence, color, marker, label in series:
+        parts = np.array_split(np.argsort(confidence, kind="stable"), groups)
+        x = [float(confidence[part].mean()) for part in parts]
+        share = [float(check.right[part].mean()) for part in parts]
+        bounds = [wilson(int(check.right[part].sum()), part.size) for part in parts]
+        ax.vlines(x, *zip(*bounds, strict=True), color=COLORS[color], alpha=0.35, lw=1.5)
+        ax.plot(x, share, marker, ms=7, color=COLORS[color], label=label)
+    low = min(float(check.model_confidence.min()), float(check.confidence.min()), 1 - 1 / _GROUPS)
+    ax.set(xlim=(max(0.0, low - 0.05), 1.02), ylim=(-0.02, 1.02))
+    ax.set(xlabel="confidence of a label (mean of a group of gold tasks)", ylabel="share of correct labels")
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
 
 

@@ -25,7 +25,7 @@ from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
 from peerveil.data.labels import check_classes
 from peerveil.data.schema import LABELS
-from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
+from peerveil.truth.answers import ById, EncodedAnswers, encode_known, observed_classes
 from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class TableEngine:
         self._gold, self.has_gold = None, bool(gold)
         if gold:
             kind = _polars(self._data.select("task").limit(1))["task"].dtype
-            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
+            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_known(gold, self.classes)}
             self._gold = self._store("gold", self._small_table(pl.DataFrame(known)))
 
     @classmethod
