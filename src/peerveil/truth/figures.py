@@ -44,7 +44,10 @@ def draw_reliability(check: GoldCheck, ax: Axes) -> None:
     from peerveil.truth.gold import wilson
 
     groups = min(_MOST_GROUPS, max(_GROUPS, check.tasks // 20))
-    series = ((check.model_confidence, "leak", "s", "before calibration"), (check.confidence, "private", "o", "calibrated"))
+    series = (
+        (check.model_confidence, "leak", "s", "before calibration"),
+        (check.confidence, "private", "o", "calibrated"),
+    )
     ax.plot([0, 1], [0, 1], color=COLORS["truth"], ls="--", lw=1, label="confidence = share correct")
     for confidence, color, marker, label in series:
         parts = np.array_split(np.argsort(confidence, kind="stable"), groups)

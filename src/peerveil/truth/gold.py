@@ -1,20 +1,20 @@
 """Gold tasks: tasks whose correct answers an expert gives, to check inferred labels and to calibrate their confidences.
 
-Reports alone cannot tell how many labels are correct: errors that people share look like agreement. Gold tasks can. They are chosen
-at random (:func:`choose_gold`), and their answers never enter inference, so that they show how it does on all other tasks.
+Reports alone cannot tell how many labels are correct: errors that people share look like agreement. Gold tasks can. They are
+chosen at random (:func:`choose_gold`), and their answers never enter inference, so that they show how it does on all others.
 
 **Accuracy.** Of n gold tasks, x are labeled correctly. The interval is Wilson's: the accuracies A with
 |x/n - A| <= z sqrt(A (1 - A) / n).
 
-**Calibration.** With f the log odds of a label (its probability against that of all other classes together), the label c of a
-task is correct with probability sigma(a + u_c + b f). Confidences that need no calibration have a = u = 0 and b = 1; where people
-share errors b is about .3. Priors: a ~ N(0, .5^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.2, .4^2) with weight .8, and
-N(0, .25^2) (hardly any shared errors) with weight .2. They are worth some ten gold tasks: thirty with few wrong labels say little
-about three parameters. Confidences are posterior means, over a grid of b and, given b, by Laplace's approximation for a and u,
-with sigma(m / sqrt(1 + pi v / 8)) for the mean of sigma over N(m, v) (MacKay, 1992). A temperature of all posteriors is the special
-case of two classes with a = u = 0; with many classes it must fit the odds between the wrong ones as well, and was worse (ECE .115
-where this has .066, ten classes). A label stays the likeliest class of its task, and the ratios of the other classes stay, unless one
-would become likelier than the label.
+**Calibration.** With f the log odds of a label (its probability against that of all other classes together), the label c of
+a task is correct with probability sigma(a + u_c + b f). Confidences that need no calibration have a = u = 0 and b = 1; where
+people share errors b is about .3. Priors: a ~ N(0, .5^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.2, .4^2)
+with weight .8, and N(0, .25^2) (hardly any shared errors) with weight .2: thirty tasks with few wrong labels say little about
+three parameters. Confidences are posterior means, over a grid of b and, given b, by Laplace's approximation for a and u, with
+sigma(m / sqrt(1 + pi v / 8)) for the mean of sigma over N(m, v) (MacKay, 1992). A temperature of the log posteriors is the case
+of two classes with a = u = 0; with more classes it must fit the odds between the wrong ones too, and is worse
+(``python -m benchmarks.truth_gold`` compares them). A label stays the likeliest class of its task, and the ratios of the other
+classes stay, unless one would become likelier than the label.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
 from peerveil.core.result import Pictured
 from peerveil.data import Labels
-from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.figures import draw_reliability
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
+    from peerveil.truth.answers import EncodedAnswers
     from peerveil.truth.result import TruthResult
 
 ENOUGH: Final = 30  # gold tasks that are recommended
@@ -111,9 +111,10 @@ class GoldCheck(Pictured):
     @property
     def about_confidence(self) -> str:
         """What the calibrated confidences mean."""
+        before, after = (f"{100 * mean:.0f}%" for mean in (self.mean_model_confidence, self.mean_confidence))
         return (
-            f"Confidences are calibrated on {self.tasks:,} gold tasks, which had no part in inferring labels: the mean confidence of "
-            f"all labels went from {100 * self.mean_model_confidence:.0f}% to {100 * self.mean_confidence:.0f}%."
+            f"Confidences are calibrated on {self.tasks:,} gold tasks, which had no part in inferring labels: the mean "
+            f"confidence of all labels went from {before} to {after}."
         )
 
     @property
@@ -300,7 +301,7 @@ def _laplace(design: Floats, fixed: Floats, right: Any, precision: Floats) -> tu
     score = design @ mode + fixed
     log_likelihood = -float(np.logaddexp(0, np.where(right, -score, score)).sum())
     log_evidence = log_likelihood - 0.5 * float(mode @ precision @ mode) - 0.5 * float(np.linalg.slogdet(hessian)[1])
-    return mode, log_evidence, np.linalg.inv(hessian)
+    return mode, log_evidence, np.asarray(np.linalg.inv(hessian), dtype=np.float64)
 
 
 def _log_slope_prior(x: float) -> float:

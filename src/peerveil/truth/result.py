@@ -30,7 +30,9 @@ CONFIDENCE: Final = (
     "Confidences assume that people err independently of each other. Where people share errors, confidences are too high; "
     "only gold tasks, whose correct answers are known, show how many labels are correct."
 )
-ABILITIES: Final = "The errors of abilities are those that the model implies; where people share errors, they are too small."
+ABILITIES: Final = (
+    "The errors of abilities are those that the model implies; where people share errors, they are too small."
+)
 GOLD_ABILITIES: Final = "The errors of abilities include that of the accuracy on gold tasks."
 _ONE_COIN, _TWO_COIN = "one ability for each worker", "an ability for each worker and class"
 _MODELS_IN_WORDS: Final = {
@@ -125,9 +127,8 @@ class TruthResult(AnswersResult):
     @property
     def confidence_in_words(self) -> str:
         """What a confidence is called: with gold tasks it is calibrated."""
-        return "a confidence of at least 90%, if people err independently" if self.gold is None else (
-            "a calibrated confidence of at least 90%"
-        )
+        independent = "a confidence of at least 90%, if people err independently"
+        return independent if self.gold is None else "a calibrated confidence of at least 90%"
 
     @property
     def most(self) -> int:

@@ -177,7 +177,7 @@ def _add_result(page: Page, known: Known, result: Stored) -> None:
 
 
 def _label_rows(content: dict[str, Any]) -> dict[str, str]:
-    rows = {"mean confidence of the labels": f"{content['mean_confidence']:.0%}"}
+    rows = {"mean confidence of the labels, if people err independently": f"{content['mean_confidence']:.0%}"}
     needed = content.get("needed")
     if needed is not None:
         each = needed["answers_a_task"]
