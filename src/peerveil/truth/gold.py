@@ -8,7 +8,7 @@ chosen at random (:func:`choose_gold`), and their answers never enter inference,
 
 **Calibration.** With f the log odds of a label (its probability against that of all other classes together), the label c of
 a task is correct with probability sigma(a + u_c + b f). Confidences that need no calibration have a = u = 0 and b = 1; where
-people share errors b is about .3. Priors: a ~ N(0, .5^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.2, .4^2)
+people share errors b is about .3. Priors: a ~ N(0, .4^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.3, .35^2)
 with weight .8, and N(0, .25^2) (hardly any shared errors) with weight .2: thirty tasks with few wrong labels say little about
 three parameters. Confidences are posterior means, over a grid of b and, given b, by Laplace's approximation for a and u, with
 sigma(m / sqrt(1 + pi v / 8)) for the mean of sigma over N(m, v) (MacKay, 1992). A temperature of the log posteriors is the case
@@ -44,8 +44,8 @@ LEAST: Final = 10  # below these nothing is calibrated
 LEVEL: Final = 0.95
 _TINY: Final = 1e-12  # of probabilities whose logarithm is taken
 _LOG_SLOPES: Final = np.linspace(-3.5, 1.0, 19)
-_SLOPE_PRIOR: Final = ((0.8, -1.2, 0.4), (0.2, 0.0, 0.25))  # weight, mean and standard deviation of ln b
-_INTERCEPT_SPREAD: Final = 0.5
+_SLOPE_PRIOR: Final = ((0.8, -1.3, 0.35), (0.2, 0.0, 0.25))  # weight, mean and standard deviation of ln b
+_INTERCEPT_SPREAD: Final = 0.4
 _CLASS_SPREAD: Final = 0.7
 _NEWTON_STEPS: Final = 25
 
@@ -208,7 +208,8 @@ def read_gold(gold: Any, argument: str = "gold") -> dict[Any, Any]:
         pairs = list(correct_answers(gold).items())
     answers: dict[Any, Any] = {}
     for task, answer in pairs:
-        if answers.setdefault(task, answer) != answer:
+        first = answers.setdefault(task, answer)
+        if first is not answer and first != answer:
             got = Verbatim(f"{answers[task]!r} and {answer!r} for task {task!r}")
             raise BadInput(argument, got=got, want="one correct answer for each gold task")
     return answers
