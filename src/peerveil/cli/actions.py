@@ -123,10 +123,11 @@ def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> Non
     """Check the settings, run the action and show its outcome."""
     flags = {parameter.name: parameter.flag for parameter in kind.parameters()}
     action = kind.check(texts_of(kind, options), place=lambda name: flags.get(name, f"--{name}"))
-    reading = {name: options.get(name) for name in ("kind", "columns", "time_zone", "layout")}
+    reading: dict[str, Any] = {name: options.get(name) for name in ("kind", "columns", "time_zone", "layout")}
     source = None
     if kind.kinds:
-        source = StudyFile(path=Path(options["file"]), format=options["format_"], **reading, **text_settings(options))
+        reading |= text_settings(options)
+        source = StudyFile(path=Path(options["file"]), format=options["format_"], **reading)
     others = {
         parameter.name: [StudyFile(path=Path(path), columns=reading["columns"]) for path in parameter.values(action)]
         for parameter in kind.parameters()

@@ -160,7 +160,9 @@ def read_inputs(
     if source is None:
         return Inputs(None, source, further)
     if not action.in_memory(source):
-        source.refuse(("header", "separator"), "a header, and cells that are recognized: the file is not read in memory")
+        source.refuse(
+            ("header", "separator"), "a header, and cells that are recognized: the file is not read in memory"
+        )
         return Inputs(None, source, further)
     return Inputs(read(source, kind_of(action, source), action.extra_columns()), source, further)
 

@@ -50,7 +50,7 @@ ORDER_UNKNOWN = (
 
 
 def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = None, group: Any = None) -> Events:
-    """Events from a table, frame or file, with the column ``group`` (if it is a name) and those that can reveal an order.
+    """Events from a table, frame or file, with the columns that can reveal an order and ``group`` (a name, or a list).
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"actor": ["a"], "thread": [1], "time": [1e9], "track": ["theory"], "number": [7]})
@@ -58,10 +58,12 @@ def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = No
     (('number', 'track'), ('number',))
     """
     events = Events.of(data, argument, columns=columns)
-    if not isinstance(group, str) or group in events.frame.columns or isinstance(data, Events):
+    groups = [group] if isinstance(group, str) else group if isinstance(group, list) else []
+    further = [name for name in dict.fromkeys(groups) if name not in events.frame.columns]
+    if not further or isinstance(data, Events):
         return events
     # naming one further column must not drop those that can reveal an order
-    extra = [*(name for name in events.extra if name in ORDER_LEAKS), group]
+    extra = [*(name for name in events.extra if name in ORDER_LEAKS and name not in further), *further]
     if is_frame(data):
         return Events.from_frame(data, columns=columns, extra=extra)
     return Events.read(data, columns=columns, extra=extra)

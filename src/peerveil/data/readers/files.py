@@ -159,16 +159,17 @@ class InputFile:
 
 
 def check_separator(separator: object) -> str:
-    """The sign between cells; a tab may be written as ``tab``.
+    r"""The sign between cells; a tab may be written as ``tab``.
 
     >>> check_separator(";"), check_separator("tab")
-    (';', '\\t')
+    (';', '\t')
     """
-    separator = "\t" if separator in ("tab", "\\t") else separator
-    is_sign = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
-    if not is_sign or separator in '"\n\r\0' or str(separator).isalnum():
-        raise BadInput("separator", got=separator, want="one sign such as ; or | or tab, no letter, digit or quotation mark")
-    return str(separator)
+    sign = "\t" if separator in ("tab", "\\t") else str(separator)
+    if len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\n\r\0':
+        raise BadInput(
+            "separator", got=separator, want="one sign such as ; or | or tab, no letter, digit or quotation mark"
+        )
+    return sign
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:
