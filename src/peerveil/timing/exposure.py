@@ -120,7 +120,7 @@ class TimingAudit(Pictured):
             "delays; results vary from run to run).",
         ]
         further = {
-            f"Counting pauses beyond the gap too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the "
+            f"Counting pauses longer than the gap too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the "
             "time. A longer gap covers more, and delays more.": chosen.all_history.covered < 0.995,
             f"Several sittings add up: s of them cost s times epsilon. At epsilon {m.epsilon:g} "
             f"{first_in_words(chosen.covered_first, self.suspects)} by the best attacker if all pauses are within the gap, "
