@@ -50,16 +50,11 @@ def offsets(layout: str) -> pl.Series:
 
 
 FAR = pl.Series([250_000_000_000 * k + 7 for k in range(1, 11)] * 24)  # milliseconds, to the year 2049
-DISTANT = pl.Series([datetime(9998, 12, 31, 23, 59, 59, 999_999), datetime(1, 1, 2), datetime(2024, 2, 29, 23, 59)] * 80)
+DISTANT = pl.Series(
+    [datetime(9998, 12, 31, 23, 59, 59, 999_999), datetime(1, 1, 2), datetime(2024, 2, 29, 23, 59)] * 80
+)
 FORMATS = {
-    "an offset in every row": offsets("%Y-%m-%dT%H:%M:%S%.6f"),
-    "an offset in every row, to the minute": offsets("%Y-%m-%d %H:%M"),
-    "far future in milliseconds": FAR,
-    "from the first year to the last": DISTANT,
-    "from the first year to the last, as text": DISTANT.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
-    "small whole numbers": recent("s").cast(pl.Int32),
-    "unsigned whole numbers": recent("us").cast(pl.UInt64),
-    "decimals": recent("ms").cast(pl.Decimal(20, 0)),
+    "from the first year to the last": DISTANT,  # equal rows too
     **{f"whole {unit}": recent(unit) for unit in ("s", "ms", "us", "ns")},
     **{f"{unit} as text": recent(unit).cast(pl.String) for unit in ("s", "ns")},
     "fractions of seconds": recent("us") / 1e6,
@@ -78,6 +73,17 @@ FORMATS = {
     "text without a zone": stamps("us").dt.strftime("%Y-%m-%d %H:%M:%S%.6f"),
     "text to the minute": stamps("us").dt.strftime("%Y-%m-%dT%H:%M"),
 }  # fmt: skip
+
+
+MORE = {
+    "an offset in every row": offsets("%Y-%m-%dT%H:%M:%S%.6f"),
+    "an offset in every row, to the minute": offsets("%Y-%m-%d %H:%M"),
+    "far future in milliseconds": FAR,
+    "from the first year to the last, as text": DISTANT.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
+    "small whole numbers": recent("s").cast(pl.Int32),
+    "unsigned whole numbers": recent("us").cast(pl.UInt64),
+    "decimals": recent("ms").cast(pl.Decimal(20, 0)),
+}
 
 
 def log_of(time: pl.Series) -> pl.DataFrame:
@@ -118,10 +124,18 @@ def test_every_format_gives_the_same_audit_in_memory_and_on_duckdb(name: str, ki
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [".parquet", ".csv"])
+@pytest.mark.parametrize("name", MORE)
+def test_so_do_rarer_formats(name: str, kind: str, tmp_path: Path) -> None:
+    path = write(log_of(MORE[name]), tmp_path / f"log{kind}")
+    assert counts(path, "duckdb") == counts(path, "memory")
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark's
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [*FORMATS, *MORE])
 def test_every_format_gives_the_same_audit_on_spark(name: str, tmp_path: Path, spark: Any) -> None:
-    path = write(log_of(FORMATS[name]), tmp_path / "log.parquet")
+    path = write(log_of((FORMATS | MORE)[name]), tmp_path / "log.parquet")
     assert counts(path, "spark") == counts(path, "memory")
 
 

@@ -98,7 +98,9 @@ def file_order(events: Events) -> tuple[Ints, bool]:
     tied = np.diff(times[order]) == 0
     actor_steps = np.diff(actor[np.argsort(rows)].astype(np.int64))
     tied_steps = np.diff(actor[order].astype(np.int64))[tied]
-    return order, not (_is_sorted(tied_steps, LEAST_STEPS) or (not (oldest_first or newest_first) and _is_sorted(actor_steps)))
+    return order, not (
+        _is_sorted(tied_steps, LEAST_STEPS) or (not (oldest_first or newest_first) and _is_sorted(actor_steps))
+    )
 
 
 def _is_sorted(steps: Ints, least: int = 1) -> bool:

@@ -282,7 +282,7 @@ def compare_policies(
     policies: dict[str, tuple[list[FollowUp], float]] = {
         f"epsilon {mechanism.epsilon:g} always": ([mechanism] * count, 0.0),
         "half the epsilon": ([mechanism.replace(epsilon=epsilon / 2)] * count, 0.0),
-        f"epsilon {mechanism.epsilon:g} for {count} sittings together": (
+        f"a budget of {mechanism.epsilon:g} for {count} sittings": (
             [mechanism.replace(epsilon=epsilon / count)] * count,
             0.0,
         ),
