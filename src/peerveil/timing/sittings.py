@@ -152,7 +152,7 @@ class Escalation:
     post depended on whether c' was a follow-up, its delay would tell: the two supports differ, and the ratio is infinite.
 
     **Neighbors**: those of :class:`FollowUp`, and c' is the person's next post after c in both inputs. Where posts are
-    counted anew at a public moment, such as the start of a week, it lies outside both intervals from c to c'.
+    counted anew at a public moment, such as the start of a week, it is outside both intervals from c to c'.
 
     **Proof.** c' moves between c and the person's next post, so that the order of the person's posts is the same in both
     inputs, and with it the number of earlier posts of every one of them: each has the same level in both. c and every third
