@@ -301,7 +301,7 @@ def claims() -> Iterator[Claim]:
     for fault in (None, "the level counts follow-ups"):
         yield Claim(
             name=f"delays by level{', of follow-ups' if fault else ''}, epsilon {policy.mechanism.epsilon:g}",
-            covers=("timing.Escalation",),
+            covers=("timing.FollowUp",),  # of which a policy chooses one for every post
             mechanism=partial(escalated_posts, policy, fault is not None),
             pairs=(Neighbors("one sitting, or a gap apart", 0.0, policy.mechanism.gap),),
             guarantee=policy.guarantee,
