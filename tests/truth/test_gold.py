@@ -53,7 +53,7 @@ def sent(epsilon: float = 4) -> tuple[Labels, dict[int, int]]:
 
 
 def chosen(truth: dict[int, int], number: int = 30, seed: int = 1) -> dict[Any, Any]:
-    return {task: truth[task] for task in choose_gold(list(truth), number, seed=seed)}
+    return {task: truth[task] for task in choose_gold(list(truth), number=number, seed=seed)}
 
 
 def test_confidences_come_down_to_the_accuracy_where_people_share_errors() -> None:
@@ -172,7 +172,7 @@ def test_confidences_that_were_right_stay_nearly_right() -> None:
     errors = []
     for seed in range(4):
         crowd = simulate_crowd(tasks=600, workers=40, answers=8, classes=3, epsilon=4, seed=seed)
-        gold = {task: crowd.truth[task] for task in choose_gold(range(600), 30, seed=seed)}
+        gold = {task: crowd.truth[task] for task in choose_gold(range(600), number=30, seed=seed)}
         result = PrivateDawidSkene(epsilon=4, model="one-coin", gold=gold).fit(crowd.randomized)
         right = np.array([label == crowd.truth[t] for t, label in result.frame().select("task", "label").iter_rows()])
         errors.append(calibration_error(result.confidence, right))
@@ -201,11 +201,11 @@ def test_the_interval_is_wilsons(correct: int, tasks: int) -> None:
 def test_every_task_is_equally_likely_to_be_gold() -> None:
     counts = np.zeros(50)
     for seed in range(1000):
-        counts[choose_gold(np.repeat(np.arange(50), 2).tolist(), 10, seed=seed)] += 1
+        counts[choose_gold(np.repeat(np.arange(50), 2).tolist(), number=10, seed=seed)] += 1
     assert np.abs(counts / 1000 - 0.2).max() < 5 * math.sqrt(0.2 * 0.8 / 1000)
     for number in (9, 51, 10.5):
         with pytest.raises(BadInput, match="number"):
-            choose_gold(range(50), number)  # type: ignore[arg-type]
+            choose_gold(range(50), number=number)  # type: ignore[arg-type]
 
 
 def test_commands_choose_gold_tasks_and_use_them(

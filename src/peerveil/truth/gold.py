@@ -164,7 +164,7 @@ def wilson(correct: int, tasks: int, level: float = LEVEL) -> tuple[float, float
     return (0.0 if correct == 0 else low), (1.0 if correct == tasks else high)
 
 
-def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, number: int = ENOUGH, *, seed: int = 0) -> list[Any]:
+def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, *, number: int = ENOUGH, seed: int = 0) -> list[Any]:
     """Choose gold tasks at random, all equally likely, without looking at answers.
 
     A larger number with the same seed adds tasks to those of a smaller one.
@@ -180,7 +180,7 @@ def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, number: int = EN
 
     Examples
     --------
-    >>> choose_gold(range(1, 1001), 10, seed=1) == choose_gold(range(1, 1001), 100, seed=1)[:10]
+    >>> choose_gold(range(1, 1001), number=10, seed=1) == choose_gold(range(1, 1001), number=100, seed=1)[:10]
     True
     """
     column = tasks.frame["task"] if isinstance(tasks, Labels) else pl.Series("task", tasks)
@@ -227,7 +227,7 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     result, answers
         What was inferred without the gold answers, and the answers that it was inferred from, or whole tasks of these.
     contrast
-        Of the channel: how much of an answer a report retains.
+        Of the channel: how much of an answer is retained in its report.
     """
     codes = _gold_codes(result, read_gold(gold))
     where = np.array([place for place, _ in codes])
@@ -331,8 +331,8 @@ def spread_over_classes(model: Floats, label: Ints, confidence: Floats) -> Float
     # a share m of the even distribution, as small as keeps (1 - c) ((1 - m) top + m / (k - 1)) at c or below
     top, left = others.max(axis=1), 1 - confidence
     excess = np.maximum(left * top - confidence, 0.0)
-    room = np.maximum(left * (top - 1 / (k - 1)), _TINY)
-    mixed = np.minimum(excess / room, 1.0)[:, None]
+    spare = np.maximum(left * (top - 1 / (k - 1)), _TINY)
+    mixed = np.minimum(excess / spare, 1.0)[:, None]
     probabilities = left[:, None] * ((1 - mixed) * others + mixed * even)
     probabilities[rows, label] = confidence
     return np.asarray(probabilities)
