@@ -230,7 +230,7 @@ def test_commands_choose_gold_tasks_and_use_them(
     assert code == 0
     assert re.search(r"\d+ of 30 gold tasks are labeled correctly: \d+% \(95% interval", text)
     assert "of the busiest person add up to epsilon" in text
-    private = pl.read_csv("out/truth-infer/private/gold.csv")
+    private = pl.read_csv("out/truth-infer/private/gold-check.csv")
     assert private.columns == ["task", "label", "confidence", "truth"]
     assert dict(private.select("task", "truth").iter_rows()) == dict(expert.select("task", "label").iter_rows())
     code, _, error = run(capsys, *stated, "reports.csv", "--out", "other")
@@ -256,7 +256,7 @@ def test_a_study_reports_accuracy_with_gold_tasks(tmp_path: Path) -> None:
     assert page.count("<svg") >= 2  # abilities, and confidences against shares
     results = json.loads((done.folder / "public" / "results.json").read_text(encoding="utf-8"))
     assert f'"correct": {check.correct}' in json.dumps(results)
-    assert not list((done.folder / "public").rglob("gold.csv"))
+    assert not list((done.folder / "public").rglob("gold-check.csv"))
 
 
 @pytest.mark.slow
@@ -267,5 +267,5 @@ def test_thirty_gold_tasks_calibrate_real_sets(name: str) -> None:
     found = measure(name)
     assert found.after <= 0.09
     assert found.after < found.before
-    assert found.interval >= 0.93
+    assert found.interval >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / 200)
     assert found.abilities_after > found.abilities_before

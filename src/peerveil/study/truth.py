@@ -343,8 +343,8 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
     outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
     caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."
-    outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)
     add_gold(outcome, result, gold_of(inputs))
+    outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)
     unit = result.guarantee.unit
     if unit == result.person_guarantee.unit:
         outcome.protect("everything one person reports", result.person_guarantee)

@@ -52,7 +52,9 @@ def add_gold(outcome: Outcome, result: TruthResult, gold: Labels | None) -> None
     outcome.figure(check.plot, f"{caption} {check.summary()}.", caption, public=True)
     answers = [(str(task), str(answer)) for task, answer in read_gold(gold).items()]
     truth = pl.DataFrame(answers, schema=["task", "truth"], orient="row")
-    outcome.private.csv("gold.csv", result.frame().with_columns(pl.col("task").cast(pl.String)).join(truth, "task"))
+    outcome.private.csv(
+        "gold-check.csv", result.frame().with_columns(pl.col("task").cast(pl.String)).join(truth, "task")
+    )
 
 
 class ChooseGold(Action["Labels"]):
