@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from peerveil.core.arrays import Floats, Ints
-from peerveil.truth.em import CoinWeights, EMModel, ExpectedCounts, Parameters
+from peerveil.truth.em import CoinWeights, Counted, EMModel, ExpectedCounts, Parameters
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
@@ -68,7 +68,7 @@ class GridModel(EMModel):
     ) -> None:
         self.channel, self.class_prior, self.history = channel, class_prior, history
         self.strength, self.bias, self.shift = float(strength), bias, shift
-        self.one_coin = bias is None and not shift
+        self.counted: Counted = "correct" if bias is None and not shift else "correct by class"
         self.grid = _grid(cells or int(np.clip(4 * math.sqrt(float(loads.max(initial=1))), 41, 801)))
         self.general = self.grid if bias is None else _grid(_GENERAL_CELLS)
         self.log_prior = _log_beta(_MEANS, self.strength, self.general)  # [mean, general]
@@ -86,10 +86,9 @@ class GridModel(EMModel):
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update the prior mean, all posteriors of abilities, and the common shift."""
-        k, workers = self.channel.k, counts.loads.size
-        columns = 1 if self.one_coin else k
-        hits, total_answers = counts.correct_and_all()
-        hits, misses = hits.reshape(workers, columns), (total_answers - hits).reshape(workers, columns)
+        k, workers = self.channel.k, len(counts.loads)
+        hits = counts.by_worker.reshape(workers, -1)
+        misses, columns = counts.loads.reshape(workers, -1) - hits, hits.shape[1]
         log_correct, log_wrong = self.log_correct[self.offsets[:columns]], self.log_wrong[self.offsets[:columns]]
         chunks = _chunks(workers, columns * self.grid.size)
         scores = (self._score(hits[part], misses[part], log_correct, log_wrong, part) for part in chunks)
@@ -118,21 +117,15 @@ class GridModel(EMModel):
             value = self.log_correct @ hits_on_grid.T + self.log_wrong @ misses_on_grid.T + self.on_offset[:, None]
             self.offsets = np.asarray(value.argmax(axis=0))
         variance = np.maximum(square - mean**2, 0)
-        weights: CoinWeights | Floats
-        if self.one_coin:
-            weights = CoinWeights(correct[:, 0], wrong[:, 0])
-            abilities, errors = mean[:, 0], np.sqrt(variance[:, 0])
-        else:
-            weights = np.where(np.eye(k, dtype=bool), correct[:, None, :], wrong[:, None, :])
-            abilities, errors = mean.mean(axis=1), np.sqrt(variance.sum(axis=1)) / k
+        weights = CoinWeights(correct[:, 0], wrong[:, 0]) if columns == 1 else CoinWeights(correct, wrong)
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         prior_strength = self.strength if self.bias is None else self.bias
         return Parameters(
             weights,
             log_prior,
             penalty + prior_penalty,
-            abilities=abilities,
-            standard_errors=errors,
+            abilities=mean.mean(axis=1),
+            standard_errors=np.sqrt(variance.sum(axis=1)) / columns,
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 

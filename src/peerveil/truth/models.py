@@ -126,7 +126,7 @@ class ConfusionModel(EMModel):
         Correct and wrong answers of each worker in earlier work; they are spread evenly over the classes.
     """
 
-    one_coin = False
+    counted = "answers by class"
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class ConfusionModel(EMModel):
 class CoinModel(EMModel):
     """One ability per worker without a prior: maximum likelihood, p kept within what the channel can produce."""
 
-    one_coin = True
+    counted = "correct"
 
     def __init__(self, channel: Channel, class_prior: ClassPrior) -> None:
         self.channel, self.class_prior = channel, class_prior
