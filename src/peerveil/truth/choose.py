@@ -137,7 +137,10 @@ class Pilot:
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._engine, self._limits = MemoryEngine(self.answers), Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
+        self._engine, self._limits = (
+            MemoryEngine(self.answers),
+            Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False),
+        )
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
         mean = float(np.clip(common_ability(self.answers.votes, channel), 0.1, 0.95))
         first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), self._engine.start(None, "correct"))
@@ -169,9 +172,7 @@ class Pilot:
             floor = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
             runs: list[EMRun] = []
             for counts in starts:
-                model = self._model(
-                    self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean
-                )
+                model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
                 runs.append(self._climb(model, counts, max([floor, *(run.objective for run in runs)])))
             bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs

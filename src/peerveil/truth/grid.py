@@ -131,7 +131,10 @@ class GridModel(EMModel):
         near, ratios = self._means_nearby()
         score = _Score(
             np.empty((workers, self.general.size)),
-            *(np.empty((workers, columns if self.in_class.size else 0, size)) for size in (self.grid.size, self.general.size)),
+            *(
+                np.empty((workers, columns if self.in_class.size else 0, size))
+                for size in (self.grid.size, self.general.size)
+            ),
             np.zeros(near.size),
         )
         score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
