@@ -1,6 +1,6 @@
 """Truth inference beside crowd-kit in one run: the call a user makes, memory, the first fit of a process, scale, and engines.
 
-crowd-kit is installed without its dependencies (``requirements/bench-peers.lock``), since it names a large language-model library.
+crowd-kit is installed without its dependencies (``requirements/bench-peers.lock``): it names a large language-model library.
 The long runs (10^8 reports on DuckDB, 10^7 on Spark) start with ``PEERVEIL_LONG=1``.
 """
 
@@ -46,7 +46,7 @@ sys.path.insert(0, "")
 from benchmarks import bench_truth as b
 who, kind, classes, epsilon, text = sys.argv[1], sys.argv[2], int(sys.argv[3]), eval(sys.argv[4]), sys.argv[5] == "True"
 frame, correct = b.sorted_crowd(kind, classes, epsilon, text=text)
-run = b.default_run(who, epsilon, classes)
+run = b.default_run(who, epsilon)
 run(frame[: len(frame) // 100])  # import, compile
 peak_before, start = b.peak(), time.process_time()
 labels = run(frame)
@@ -118,8 +118,8 @@ def sorted_crowd(
 ) -> tuple[Any, Any]:
     """10^6 reports on 200,000 tasks by 2,000 workers as a pandas frame, sorted by task, and the correct answers.
 
-    Workers have one ability (``one-coin``), one for each class (``biased``), or three of ten always give one class (``spammers``).
-    Ids are dense whole numbers, or ``text`` in random order.
+    Workers have one ability (``one-coin``) or one for each class (``biased``), or three of ten always give one class
+    (``spammers``). Ids are dense whole numbers, or ``text`` in random order.
     """
     pandas = importlib.import_module("pandas")
     rng, tasks = np.random.default_rng(seed), 200_000
@@ -144,10 +144,10 @@ def sorted_crowd(
     return frame, truth
 
 
-def default_run(who: str, epsilon: float | None, classes: int) -> Any:
+def default_run(who: str, epsilon: float | None) -> Any:
     """The call a user makes, with the defaults of both sides; crowd-kit knows no epsilon."""
     if who == "ours":
-        return PrivateDawidSkene(epsilon=epsilon, classes=classes).fit_predict
+        return PrivateDawidSkene(epsilon=epsilon).fit_predict
     return importlib.import_module("crowdkit.aggregation").DawidSkene().fit_predict
 
 
@@ -180,10 +180,10 @@ def default_calls() -> list[Row]:
 def first_call() -> list[Row]:
     """The first fit of a process: imports and compiled code from the cache included."""
     code = (
-        "import time; s = time.process_time()\n"
+        "import time; s = time.perf_counter()\n"
         "from peerveil.truth import PrivateDawidSkene, simulate_crowd\n"
         "PrivateDawidSkene(epsilon=1).fit(simulate_crowd(tasks=100, workers=10, answers=4).randomized)\n"
-        "print(time.process_time() - s)"
+        "print(time.perf_counter() - s)"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(4)]
     seconds = min(float(run.stdout) for run in runs[1:])

@@ -89,7 +89,7 @@ class GridModel(EMModel):
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update the prior mean, all posteriors of abilities, and the common shift."""
-        k, workers = self.channel.k, len(counts.loads)
+        workers = len(counts.loads)
         hits = counts.by_worker.reshape(workers, -1)
         misses, columns = counts.loads.reshape(workers, -1) - hits, hits.shape[1]
         in_grid = self.log_correct[self.offsets[:columns]], self.log_wrong[self.offsets[:columns]], self.in_class
