@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from peerveil import BadInput
 from peerveil.core.arrays import Floats
 from peerveil.truth import PrivateDawidSkene, simulate_crowd
 from peerveil.truth.answers import EncodedAnswers
@@ -115,6 +116,12 @@ def test_a_wrong_kernel_would_be_noticed() -> None:
     table = rng.normal(-1, 1, (4, 2, 2))
     right, wrong = (slow_e_step(answers, part, np.log([0.5, 0.5]), gold)[1] for part in (table, table * (1 + 1e-6)))
     assert np.abs(right - wrong).max() > 1e-9
+
+
+def test_more_codes_than_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peerveil.truth.memory._MOST_CODES", 9)
+    with pytest.raises(BadInput, match="5 workers and 2 classes, need at most 9 pairs of a worker and a class"):
+        MemoryEngine(EncodedAnswers.of({"task": [1] * 5, "worker": range(5), "label": [0, 1, 0, 1, 0]}))
 
 
 def test_exponentials_are_exact_to_the_last_digits() -> None:
