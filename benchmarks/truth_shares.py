@@ -1,11 +1,13 @@
 """Coverage and width of intervals of shares: ``python -m benchmarks.truth_shares [REPETITIONS]`` (500 by default).
 
-In 20 settings, reports are drawn from their distribution under known shares. A row says how often the 95% intervals held the true share
-(over all classes, and of the class where it happened least), and how wide they were against the Cramér–Rao limit of the channel, over the
-classes with shares from .1 to .9. Further rows do the same for what is built on shares.
+In 20 settings, reports are drawn from their distribution under known shares. A row says how often the 95% intervals
+held the true share (over all classes, and of the class where it happened least), and how wide they were against the
+Cramér–Rao limit of the channel, over the classes with shares from .1 to .9. Further rows do the same for what is built
+on shares.
 
-``python -m benchmarks.truth_shares rrreg minarets.csv`` compares the logistic regression with the published example of the R package RRreg
-(Heck and Moshagen 2018, Journal of Statistical Software 85(2), section 4.3); in R: ``write.csv(RRreg::minarets, "minarets.csv")``.
+``python -m benchmarks.truth_shares rrreg minarets.csv`` compares the logistic regression with the published example of
+the R package RRreg (Heck and Moshagen 2018, Journal of Statistical Software 85(2), section 4.3); in R:
+``write.csv(RRreg::minarets, "minarets.csv")``.
 """
 
 from __future__ import annotations
@@ -81,7 +83,9 @@ def measure(
     }  # fmt: skip
 
 
-def _hold(draw: Callable[[np.random.Generator], list[tuple[float, float, float]]], repetitions: int, seed: int) -> float:
+def _hold(
+    draw: Callable[[np.random.Generator], list[tuple[float, float, float]]], repetitions: int, seed: int
+) -> float:
     """How often intervals hold: ``draw`` gives truths with the ends of their intervals."""
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
@@ -189,7 +193,11 @@ def rrreg(path: str) -> pl.DataFrame:
     def fit(t: float) -> Any:
         return fit_logistic(columns, yes.astype(float), np.where(condition == 0, 1.0, t), 1 - chance, one, one)
 
-    t = float(minimize_scalar(lambda t: -fit(t).log_likelihood, bounds=(0.5, 0.8), method="bounded", options={"xatol": 1e-9}).x)
+    t = float(
+        minimize_scalar(
+            lambda t: -fit(t).log_likelihood, bounds=(0.5, 0.8), method="bounded", options={"xatol": 1e-9}
+        ).x
+    )
     best = fit(t)
     names = ["log likelihood", "t", "intercept", "RRdesign", "leftRight.c", "RRdesign:leftRight.c"]
     published = [-1051.466, 0.65300, 0.76516, 1.05568, 0.47765, 0.09676]

@@ -23,6 +23,7 @@ from peerveil.study.truth_planning import (
     Unit,
     check_classes_of,
 )
+from peerveil.study.truth_shares import EstimateShares, PlanPoll
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
@@ -359,5 +360,5 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
-    RandomizeAnswers, InferLabels, LabelAnswers, CompareEpsilons, PlanCollection, SimulateCrowd
+    RandomizeAnswers, InferLabels, LabelAnswers, EstimateShares, CompareEpsilons, PlanCollection, PlanPoll, SimulateCrowd
 )  # fmt: skip

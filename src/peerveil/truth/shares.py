@@ -1,14 +1,15 @@
 """Shares of a population from randomized reports: how many would answer what, with intervals that hold.
 
-:func:`estimate_shares` is for one question. :mod:`peerveil.truth.shares_groups` compares groups, :mod:`peerveil.truth.shares_cross` joins two
-questions, :mod:`peerveil.truth.shares_regression` explains an answer by other columns, :mod:`peerveil.truth.shares_plan` says beforehand how
-many people are needed.
+:func:`estimate_shares` is for one question. :mod:`peerveil.truth.shares_groups` compares groups,
+:mod:`peerveil.truth.shares_cross` joins two questions, :mod:`peerveil.truth.shares_regression` explains an answer by
+other columns, :mod:`peerveil.truth.shares_plan` says beforehand how many people are needed.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -22,9 +23,10 @@ from peerveil.core.exact import Number, number, numbers
 from peerveil.core.guarantee import NOT_PRIVATE_MARK
 from peerveil.data.table import plural
 from peerveil.truth.guarantee import LARGEST_Z, AnswersResult, NotRandomized
-from peerveil.truth.shares_counts import Question, count_by, open_reports
+from peerveil.truth.shares_counts import Question, count_by
 from peerveil.truth.shares_figures import draw_shares
 from peerveil.truth.shares_fit import LinearEstimate, ReportCounts, maximum_likelihood, score_intervals
+from peerveil.truth.shares_read import open_reports
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
 
 INTERVALS: Final = "Each interval holds for its own share, not for all of them at once."
-HONEST: Final = "Intervals assume that the people who answered are a random sample, and that their devices randomized every answer."
+HONEST: Final = (
+    "Intervals assume that the people who answered are a random sample, and that their devices randomized every answer."
+)
 
 
 class Interval(NamedTuple):
@@ -43,8 +47,8 @@ class Interval(NamedTuple):
     upper: float
 
 
-class SharesBase(AnswersResult):
-    """What results about shares have in common: from how many people, and whether the reports can have been randomized."""
+class SharesBase(AnswersResult, ABC):
+    """What results about shares have in common: a table, and whether the reports can have been randomized."""
 
     doubt: str | None
     most: int
@@ -58,6 +62,10 @@ class SharesBase(AnswersResult):
     @property
     def _busiest(self) -> tuple[int, Fraction | None]:
         return self.most, self.epsilon
+
+    @abstractmethod
+    def frame(self) -> pl.DataFrame:
+        """The estimates as a table."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,7 +85,8 @@ class SharesResult(SharesBase):
     level
         How often each interval holds its share: of all classes at once if ``simultaneous``, else of each by itself.
     unlimited
-        Unbiased estimates, which may be below 0 or above 1: for sums over groups and for comparison with other programs.
+        Unbiased estimates, which may be below 0 or above 1: for sums over groups and for comparison with other
+        programs.
     mean
         The mean of the classes' scores with its interval, where the classes have scores.
     reports, people, most
@@ -130,7 +139,9 @@ class SharesResult(SharesBase):
         order = np.argsort(-self.shares, kind="stable")[:_SHOWN]
         parts = [f"{self.classes[i]} {_percent(Interval(self.shares[i], self.lower[i], self.upper[i]))}" for i in order]
         more = "" if len(self.classes) <= _SHOWN else f", and {len(self.classes) - _SHOWN} more"
-        mean = "" if self.mean is None else f"; mean {self.mean.value:.3g} [{self.mean.lower:.3g}, {self.mean.upper:.3g}]"
+        mean = (
+            "" if self.mean is None else f"; mean {self.mean.value:.3g} [{self.mean.lower:.3g}, {self.mean.upper:.3g}]"
+        )
         return f"{', '.join(parts)}{more}{mean} ({plural(self.people, 'person', 'people')})"
 
     draw = draw_shares
@@ -155,6 +166,7 @@ def estimate_shares(
     margins: Mapping[str, Mapping[Any, float]] | None = None,
     people: Any = None,
     columns: Mapping[str, str] | None = None,
+    task: Any = None,
     engine: str = "memory",
     connection: BaseBackend | None = None,
 ) -> SharesResult:
@@ -163,10 +175,11 @@ def estimate_shares(
     Parameters
     ----------
     reports
-        The reports: an array, list or series; a table, file (or pattern such as ``poll/*.parquet``) or Ibis table with a column
-        ``label``; Labels; or randomized answers of this module, which state epsilon and classes themselves.
+        The reports: an array, list or series; a table, file (or pattern such as ``poll/*.parquet``) or Ibis table with
+        a column ``label``; Labels; or randomized answers of this module, which state epsilon and classes themselves.
     epsilon
-        With which each answer was randomized. Where people chose their own, leave it out: the table then has a column ``epsilon``.
+        With which each answer was randomized. Where people chose their own, leave it out: the table then has a column
+        ``epsilon``.
     classes
         The possible answers, or how many there are.
     level
@@ -176,14 +189,18 @@ def estimate_shares(
     scores
         The numbers that the classes stand for, to estimate their mean; ``True`` if the classes are numbers themselves.
     weights
-        A weight for each report, or the column that holds it, where people who answered stand for different numbers of others.
+        A weight for each report, or the column that holds it, where people who answered stand for different numbers of
+        others.
     margins
-        Known shares of the population by public columns, ``{"age": {"young": 0.4, "old": 0.6}}``: weights are computed from them.
+        Known shares of the population by public columns, ``{"age": {"young": 0.4, "old": 0.6}}``: weights are computed
+        from them.
     people
-        Who sent each report, or the column that says it (by default ``worker``, if there is one). Several reports of one person are
-        not independent: intervals are then by person.
+        Who sent each report, or the column that says it (by default ``worker``, if there is one). Several reports of
+        one person are not independent: intervals are then by person.
     columns
         Names of the columns label, worker and epsilon, where they differ: ``{"label": "vote"}``.
+    task
+        In a table with several tasks: the one whose reports to use. By default shares are of the answers to all tasks.
     engine
         ``"memory"``, ``"duckdb"`` or ``"spark"``: where reports are counted.
     connection
@@ -193,9 +210,10 @@ def estimate_shares(
     -----
     Reports are public, and this is computed from them alone: no privacy is spent (post-processing).
 
-    Shares are those of maximum likelihood in the simplex (:func:`peerveil.truth.shares_fit.maximum_likelihood`). Intervals invert the
-    score test, Wilson's interval pushed through the channel (:func:`peerveil.truth.shares_fit.score_intervals`). They always hold the
-    estimate, and are within 5% of the Cramér–Rao limit from 1,000 people on (``python -m benchmarks.truth_shares``).
+    Shares are those of maximum likelihood in the simplex (:func:`peerveil.truth.shares_fit.maximum_likelihood`).
+    Intervals invert the score test, Wilson's interval pushed through the channel
+    (:func:`peerveil.truth.shares_fit.score_intervals`). They always hold the estimate, and are within 5% of the
+    Cramér–Rao limit from 1,000 people on (``python -m benchmarks.truth_shares``).
 
     Examples
     --------
@@ -210,7 +228,7 @@ def estimate_shares(
     no 67.1% [60.4, 73.6], yes 32.9% [26.4, 39.6] (1,000 people)
     """
     check_level(level)
-    settings = {"weights": weights, "margins": margins, "people": people, "columns": columns}
+    settings: Any = {"weights": weights, "margins": margins, "people": people, "columns": columns, "task": task}
     where: Any = {"engine": engine, "connection": connection}
     with open_reports(reports, epsilon=epsilon, classes=classes, **settings, **where) as (source, question):
         counts = count_by(source, question)[None]
@@ -259,7 +277,7 @@ def read_scores(scores: Any, classes: Sequence[Any]) -> Floats | None:
     """The score of each class; None if the classes have none."""
     if scores is None or scores is False:
         return None
-    want = f"a finite number for each of the {len(classes)} classes, at least two of them different (True: the classes themselves)"
+    want = f"a finite number for each of the {len(classes)} classes, at least two of them different (True: the classes)"
     if scores is True:
         given: Any = classes
     elif isinstance(scores, Mapping):
@@ -279,8 +297,8 @@ def read_scores(scores: Any, classes: Sequence[Any]) -> Floats | None:
 def mean_of(counts: ReportCounts, shares: Floats, scores: Floats, level: float) -> Interval:
     """The mean of the scores: of the shares of maximum likelihood, with the interval of its unbiased estimate.
 
-    With x the unbiased estimate and c the nearest possible mean, the interval is x plus or minus sqrt(z^2 v + (x - c)^2), v being the
-    variance of x: as for shares, it is never empty. It is cut at the lowest and the highest score.
+    With x the unbiased estimate and c the nearest possible mean, the interval is x plus or minus sqrt(z^2 v + (x -
+    c)^2), v being the variance of x: as for shares, it is never empty. It is cut at the lowest and the highest score.
     """
     estimate = LinearEstimate.of(counts, shares, scores[None, :])
     x, low, high = float(estimate.value[0]), float(scores.min()), float(scores.max())
@@ -293,8 +311,8 @@ def mean_of(counts: ReportCounts, shares: Floats, scores: Floats, level: float) 
 def shares_doubt(estimate: LinearEstimate, question: Question) -> str | None:
     """Why reports cannot have been randomized with this epsilon, in words; ``None`` if nothing speaks against it.
 
-    A share below 0 or above 1 by more than 6 standard errors: no answers give such reports. Raw answers of which almost all are equal
-    are noticed, others are not.
+    A share below 0 or above 1 by more than 6 standard errors: no answers give such reports. Raw answers of which almost
+    all are equal are noticed, others are not.
     """
     inside = np.clip(estimate.value, 0, 1)
     # under share c of a class, whatever the others are, the variance of its estimate is that of the channel

@@ -1,80 +1,36 @@
 """Counting randomized reports, in memory, on DuckDB or on Spark: everything that estimates of shares need of a table.
 
-Every engine answers the same two questions, sums by report and, where people sent several, sums by pairs of reports of one person. What is
-computed from these sums is the same code, so that results are equal on every engine, up to rounding.
+Every engine answers the same two questions, sums by report and, where people sent several, sums by pairs of reports of
+one person. What is computed from these sums is the same code, so that results are equal on every engine, up to
+rounding.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from operator import mul
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 
-from peerveil.core.errors import BadInput, Verbatim, one_of
-from peerveil.core.exact import Number
-from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.data import Labels
-from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
-from peerveil.data.labels import check_classes
-from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.recognize import recognize_file
-from peerveil.data.readers.tabular import TABULAR
-from peerveil.data.schema import LABELS, Column, TableSchema
-from peerveil.data.table import Table, is_frame
-from peerveil.truth.answers import read_classes
-from peerveil.truth.guarantee import device_guarantee
+from peerveil.data.engines import load_ibis, quiet
 from peerveil.truth.models import Channel
-from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers
 from peerveil.truth.shares_fit import ReportCounts
-from peerveil.truth.wire import stated_answers
 
 if TYPE_CHECKING:
-    from ibis.backends import BaseBackend
+    from peerveil.core.arrays import Floats, Ints
+    from peerveil.core.guarantee import Guarantee
 
-    from peerveil.core.arrays import Floats
-
-ENGINES: Final = ("memory", "duckdb", "spark")
 _MOST_ROWS: Final = 4000  # of reports times epsilons where people sent several: their pairs are counted
+_SHOWN: Final = 10
 _RAKING_STEPS: Final = 1000
 _RAKING_TOLERANCE: Final = 1e-10
-REPORTS: Final = TableSchema(
-    "Reports",
-    (
-        Column("label", "label", "a report", "what was sent", other_names=LABELS["label"].other_names),
-        Column(
-            "worker", "id", "a person's id in every row, or in none", "who sent it", required=False, empty_is_absent=True,
-            other_names=LABELS["worker"].other_names.replace("|", "") + " person person_id respondent respondent_id",
-        ),
-        Column("epsilon", "number", "a number above 0", "the person's epsilon", required=False, empty_is_absent=True),
-    ),
-    identity=("worker", "label", "label"),
-    further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),
-)  # fmt: skip
-
-
-class Reports(Table):
-    """Randomized reports to one question: what was sent, perhaps by whom, and further columns."""
-
-    _schema: ClassVar[TableSchema] = REPORTS
-
-    @classmethod
-    def read(
-        cls, path: str | os.PathLike[str], format: str | None = None, *, columns: Mapping[str, str] | None = None, **options: Any  # noqa: A002
-    ) -> Reports:
-        """Read a CSV, TSV, JSON lines or Parquet file."""
-        file = InputFile.open(path)
-        chosen = format or recognize_file(file).format
-        if chosen not in TABULAR:
-            raise BadInput(file.name, got=Verbatim(chosen), want=f"a table of reports: {', '.join(TABULAR)}")
-        return cls._of_file(file, chosen, cls._wanted(columns, options), options)
 
 
 @dataclass(frozen=True)
@@ -126,8 +82,16 @@ class ReportSource:
             return self.table[name].head(most)
         return _frame(self.table.select(name).limit(most))[name]
 
+    def only(self, name: str, value: Any) -> ReportSource:
+        """The reports with this value in a column (perhaps written as text)."""
+        values = self.sums(name)[name].to_list()
+        chosen = matching(value, values, name)
+        table = self.table
+        kept = table.filter(pl.col(name) == chosen) if self.in_memory else table.filter(table[name] == chosen)
+        return replace(self, table=kept)
+
     def sums(self, *keys: str) -> pl.DataFrame:
-        """By the values of the columns: how many reports (_n), the sum of weights (_w), the sum over people of its square (_w2)."""
+        """By the values of the columns: reports (_n), the sum of weights (_w), the sum over people of its square (_w2)."""
         people, names = self._by_person(keys), list(keys)
         if isinstance(people, pl.DataFrame):
             weight = pl.col("_w")
@@ -170,7 +134,9 @@ class ReportSource:
                 pl.col(name).replace_strict(list(by), list(by.values()), default=None, return_dtype=pl.Float64)
                 for name, by in factors.items()
             ]
-            return replace(self, table=self.table.with_columns(reduce(mul, [*old, *new]).alias("_weight")), weight="_weight")
+            return replace(
+                self, table=self.table.with_columns(reduce(mul, [*old, *new]).alias("_weight")), weight="_weight"
+            )
         old = [] if self.weight is None else [self.table[self.weight].cast("float64")]
         new = [self.table[name].cases(*by.items(), else_=None).cast("float64") for name, by in factors.items()]
         return replace(self, table=self.table.mutate(_weight=reduce(mul, [*old, *new])), weight="_weight")
@@ -214,6 +180,15 @@ class ReportSource:
         return table.group_by([self.person, *names]).aggregate(_n=table["_n"].sum(), _w=table["_w"].sum())
 
 
+def matching(value: Any, known: Sequence[Any], argument: str) -> Any:
+    """The one of some values that is meant, perhaps written as text."""
+    found = next((one for one in known if one == value), next((one for one in known if str(one) == str(value)), None))
+    if found is None:
+        shown = ", ".join(map(str, known[:_SHOWN])) + (", ..." if len(known) > _SHOWN else "")
+        raise BadInput(argument, got=value, want=f"one of {shown}")
+    return found
+
+
 def _frame(expression: Any) -> pl.DataFrame:
     with quiet():
         frame = pl.from_arrow(expression.to_pyarrow())
@@ -221,175 +196,13 @@ def _frame(expression: Any) -> pl.DataFrame:
     return frame
 
 
-@contextmanager
-def open_reports(
-    reports: Any,
-    *,
-    epsilon: Number | None,
-    classes: int | Sequence[Hashable] | None,
-    extra: Sequence[str] = (),
-    weights: Any = None,
-    people: Any = None,
-    margins: Mapping[str, Mapping[Any, float]] | None = None,
-    columns: Mapping[str, str] | None = None,
-    engine: str = "memory",
-    connection: BaseBackend | None = None,
-) -> Iterator[tuple[ReportSource, Question]]:
-    """Reports on an engine, and the question that they answer; what was opened is closed afterwards."""
-    one_of(engine, "engine", ENGINES)
-    stated = stated_answers(reports, epsilon=epsilon, classes=classes)
-    reports = reports if stated is None else stated
-    if isinstance(reports, RandomizedAnswers | CollectedAnswers):
-        for name, value in (("epsilon", epsilon), ("classes", classes)):
-            if value is not None:
-                raise BadInput(name, got=value, want="nothing: these randomized answers state it")
-        response, guarantee = reports.response, reports.guarantee
-        reports, classes = reports.answers, response.labels or response.k
-        question = Question(tuple(check_classes(classes)), response.exact_epsilon, guarantee)
-    else:
-        question = _question(epsilon, classes)
-    names = [*extra, *(margins or ())]
-    with ExitStack() as stack, quiet():
-        if engine == "memory" and not is_table(reports) and connection is None:
-            source = _in_memory(reports, names, weights, people, columns)
-        else:
-            source = stack.enter_context(_on_engine(reports, names, weights, people, columns, engine, connection))
-        if question.epsilon is None and source.epsilon is None:
-            want = "the epsilon with which each report was randomized on the person's own device (or a column epsilon)"
-            raise BadInput("epsilon", got=Verbatim("nothing"), want=want)
-        source = replace(source, epsilon=None if question.epsilon is not None else source.epsilon)
-        source.check_weights()
-        question = replace(question, classes=tuple(_typed(question.classes, source.column("label", most=1))))
-        if source.epsilon is not None:
-            question = replace(question, guarantee=device_guarantee(largest_epsilon(source)))
-        yield (rake(source, margins) if margins else source), question
-
-
-def _question(epsilon: Number | None, classes: Any) -> Question:
-    if classes is None:
-        want = "the list of possible answers: a list that is read off the reports may lack some"
-        raise BadInput("classes", got=Verbatim("nothing"), want=want)
-    names = check_classes(classes)
-    if len(names) < 2:
-        raise BadInput("classes", got=classes, want="at least two classes")
-    exact = None if epsilon is None else read_epsilon(epsilon)
-    return Question(tuple(names), exact, device_guarantee(exact))
-
-
-def _typed(classes: Sequence[Any], labels: pl.Series) -> list[Any]:
-    """Classes that were perhaps written as text, of the kind of the labels."""
-    known = Labels(task=[0] * labels.len(), worker=[0] * labels.len(), label=labels)
-    return list(read_classes(list(classes), known))
-
-
-def largest_epsilon(source: ReportSource) -> Fraction:
-    """The largest epsilon in a column: what is guaranteed for everybody."""
-    assert source.epsilon is not None
-    values = source.sums(source.epsilon)[source.epsilon].to_list()
-    return max(read_epsilon(value) for value in values)
-
-
-def _in_memory(reports: Any, names: Sequence[str], weights: Any, people: Any, columns: Any) -> ReportSource:
-    """Reports as a frame: a table with a column label, a file, or the reports alone."""
-    named = [value for value in (weights, people) if isinstance(value, str)]
-    extra = list(dict.fromkeys([*names, *named]))
-    if isinstance(reports, Labels):
-        frame = reports.frame
-        table = frame
-    elif isinstance(reports, str) or hasattr(reports, "__fspath__"):
-        extra = [name for name in extra if name not in ("label", "worker", "epsilon")]
-        table = Reports.read(reports, columns=columns, extra=extra).frame
-    elif is_frame(reports) and not _is_series(reports):
-        extra = [name for name in extra if name not in ("label", "worker", "epsilon")]
-        table = Reports.from_frame(reports, columns, extra=extra).frame
-    else:
-        table = Reports.from_frame({"label": _column(reports, "reports")}).frame
-    source = ReportSource(table)
-    added = {}
-    for argument, value in (("weights", weights), ("people", people)):
-        if value is None or isinstance(value, str):
-            continue
-        series = _column(value, argument)
-        if len(series) != table.height:
-            raise BadInput(argument, got=Verbatim(f"{len(series):,} values"), want=f"{table.height:,}, one per report")
-        added[f"_{argument}"] = series
-    if added:
-        table = table.with_columns(**added)
-    weight = weights if isinstance(weights, str) else "_weights" if weights is not None else None
-    person = people if isinstance(people, str) else "_people" if people is not None else None
-    source = _described(table, person, weight)
-    source.require(names, "columns")
-    return source
-
-
-def _described(table: Any, person: str | None, weight: str | None) -> ReportSource:
-    """The table with its roles; by default people are those of the column worker."""
-    person = person or ("worker" if "worker" in table.columns else None)
-    source = ReportSource(table, person, weight, "epsilon" if "epsilon" in table.columns else None)
-    source.require([name for name in (weight,) if name is not None], "weights")
-    source.require([name for name in (person,) if name is not None], "people")
-    return source
-
-
-def _is_series(value: Any) -> bool:
-    return isinstance(value, pl.Series) or (hasattr(value, "index") and hasattr(value, "dtype"))
-
-
-def _column(values: Any, argument: str) -> pl.Series:
-    """Values as a series without gaps."""
-    try:
-        array = values.to_list() if hasattr(values, "to_list") else values.tolist() if hasattr(values, "tolist") else list(values)
-        series = pl.Series(argument, array, strict=True)
-    except (TypeError, pl.exceptions.PolarsError):
-        raise BadInput(argument, got=values, want="a list, array or series with one value per report") from None
-    if series.len() == 0:
-        raise BadInput(argument, got=Verbatim("nothing"), want="at least one report")
-    if series.null_count():
-        raise BadInput(argument, got=Verbatim(f"{series.null_count():,} missing values"), want="a value for every report")
-    return series
-
-
-@contextmanager
-def _on_engine(
-    reports: Any,
-    names: Sequence[str],
-    weights: Any,
-    people: Any,
-    columns: Mapping[str, str] | None,
-    engine: str,
-    connection: BaseBackend | None,
-) -> Iterator[ReportSource]:
-    """Reports as an Ibis table: of a file, a pattern, an Ibis table, or what is in memory."""
-    for argument, value in (("weights", weights), ("people", people)):
-        if value is not None and not isinstance(value, str):
-            raise BadInput(argument, got=value, want="the name of a column, or engine='memory'")
-    with ExitStack() as stack:
-        if connection is None and not is_table(reports):
-            connection = connect(engine)
-            stack.callback(connection.disconnect)
-        ours = {"label": "label", **(columns or {})}
-        if isinstance(reports, str) or hasattr(reports, "__fspath__") or is_table(reports):
-            needed = [ours["label"], *names, *(value for value in (weights, people) if value is not None)]
-            opened = open_table(reports, needed, connection=connection, argument="reports", mapping=columns)
-            table = stack.enter_context(opened)
-            table = table.rename({name: theirs for name, theirs in ours.items() if theirs != name and theirs in table.columns})
-        else:
-            source = _in_memory(reports, names, weights, people, columns)
-            frame = source.table
-            if engine == "spark":
-                name = f"peerveil_reports_{id(frame)}"
-                connection._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView(name)  # type: ignore[union-attr]
-                table = connection.table(name)  # type: ignore[union-attr]
-            else:
-                table = load_ibis().memtable(frame.to_arrow())
-        yield _described(table, people, weights)
-
-
 def count_by(source: ReportSource, question: Question, by: str | None = None) -> dict[Any, ReportCounts]:
     """The counts of the reports, for every value of a column (None for all together)."""
     keys = [name for name in (by, source.epsilon, "label") if name is not None]
     if by is not None and by in (*keys[1:], source.person, source.weight):
-        raise BadInput("group", got=by, want="a column other than those of the report, the person, the weight and epsilon")
+        raise BadInput(
+            "group", got=by, want="a column other than those of the report, the person, the weight and epsilon"
+        )
     sums = source.sums(*keys)
     if sums.height == 0:
         raise BadInput("reports", got=Verbatim("nothing"), want="at least one report")
@@ -399,10 +212,10 @@ def count_by(source: ReportSource, question: Question, by: str | None = None) ->
     k, matrices = len(question.classes), [question.matrix(epsilon) for epsilon in epsilons]
     rows = k * len(epsilons)
 
-    def row(frame: pl.DataFrame, label: str = "label", epsilon: str | None = source.epsilon) -> np.ndarray:
+    def row(frame: pl.DataFrame, label: str = "label", epsilon: str | None = source.epsilon) -> Ints:
         code = codes_of(frame[label], question.classes).to_numpy()
         block = [0] * frame.height if epsilon is None else [place[value] for value in frame[epsilon].to_list()]
-        return np.asarray(block, dtype=np.int64) * k + code
+        return np.asarray(np.asarray(block, dtype=np.int64) * k + code)
 
     crowd = source.people([] if by is None else [by])
     repeated = source.person is not None and int(crowd["most"].max()) > 1  # type: ignore[arg-type]
@@ -449,11 +262,13 @@ def codes_of(labels: pl.Series, classes: Sequence[Any]) -> pl.Series:
 def rake(source: ReportSource, margins: Mapping[str, Mapping[Any, float]]) -> ReportSource:
     """Weights under which the shares of public columns are those of the population (iterative proportional fitting).
 
-    The weight of a report is a product of factors, one per column. One step sets the factors of one column so that its shares are right;
-    the steps are repeated until all are. With one column this is post-stratification.
+    The weight of a report is a product of factors, one per column. One step sets the factors of one column so that its
+    shares are right; the steps are repeated until all are. With one column this is post-stratification.
     """
     want = "the population's shares by the values of public columns, such as {'age': {'young': 0.4, 'old': 0.6}}"
-    if not isinstance(margins, Mapping) or not all(isinstance(shares, Mapping) and shares for shares in margins.values()):
+    if not isinstance(margins, Mapping) or not all(
+        isinstance(shares, Mapping) and shares for shares in margins.values()
+    ):
         raise BadInput("margins", got=margins, want=want)
     names = list(margins)
     cells = source.sums(*names)
@@ -463,10 +278,14 @@ def rake(source: ReportSource, margins: Mapping[str, Mapping[Any, float]]) -> Re
         given = np.array([float(share) for share in shares.values()])
         if not np.isfinite(given).all() or (given <= 0).any() or abs(given.sum() - 1) > 1e-6:
             raise BadInput(f"margins[{name!r}]", got=dict(shares), want="shares above 0 that add up to 1")
-        if set(values) != set(shares):
+        if sorted(map(str, values)) != sorted(map(str, shares)):
             got = Verbatim(f"shares of {list(shares)}")
-            raise BadInput(f"margins[{name!r}]", got=got, want=f"one for each value that the column has: {sorted(map(str, values))}")
-        targets[name] = {value: float(share) / given.sum() for value, share in shares.items()}
+            raise BadInput(
+                f"margins[{name!r}]",
+                got=got,
+                want=f"one for each value that the column has: {sorted(map(str, values))}",
+            )
+        targets[name] = {matching(value, values, name): float(share) / given.sum() for value, share in shares.items()}
     factors = {name: dict.fromkeys(target, 1.0) for name, target in targets.items()}
     weight = cells["_w"].to_numpy().astype(float)
     for _ in range(_RAKING_STEPS):

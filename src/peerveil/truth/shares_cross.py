@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -12,18 +12,19 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number
 from peerveil.core.lazy import brentq, chdtrc, chndtr
 from peerveil.data.table import plural
 from peerveil.truth.shares import Interval, SharesBase, check_level
-from peerveil.truth.shares_counts import codes_of, open_reports
+from peerveil.truth.shares_counts import codes_of
 from peerveil.truth.shares_figures import draw_cross
 from peerveil.truth.shares_fit import LinearEstimate, ReportCounts, maximum_likelihood, score_intervals
+from peerveil.truth.shares_read import open_reports
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
+    from peerveil.core.exact import Number
 
 _MOST_CELLS: Final = 400
 
@@ -41,7 +42,8 @@ class CrossTable(SharesBase):
     statistic, freedom, pvalue
         The test that the answers to the two questions are independent.
     association
-        For two questions with two classes each the correlation (phi, from -1 to 1), else Cramér's V (from 0 to 1), with its interval.
+        For two questions with two classes each the correlation (phi, from -1 to 1), else Cramér's V (from 0 to 1), with
+        its interval.
     """
 
     first: str
@@ -67,7 +69,9 @@ class CrossTable(SharesBase):
         columns = {self.first: [str(a) for a, _ in pairs], self.second: [str(b) for _, b in pairs]}
         if self.first == self.second:
             raise BadInput("second", got=self.second, want="another column than the first")
-        return pl.DataFrame({**columns, "share": self.shares.ravel(), "lower": self.lower.ravel(), "upper": self.upper.ravel()})
+        return pl.DataFrame(
+            {**columns, "share": self.shares.ravel(), "lower": self.lower.ravel(), "upper": self.upper.ravel()}
+        )
 
     def summary(self) -> str:
         """The association with its interval, and the test, in one line."""
@@ -93,6 +97,7 @@ def cross_table(
     second_epsilon: Number | None = None,
     level: float = 0.95,
     people: str | None = None,
+    task: Any = None,
     engine: str = "memory",
     connection: BaseBackend | None = None,
 ) -> CrossTable:
@@ -109,13 +114,12 @@ def cross_table(
 
     Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`.
 
-    Notes
-    -----
-    Both answers are randomized independently, so that the matrix of a pair of reports is the Kronecker product of the two. If the answers
-    are independent, so are the reports, and the other way round, since both matrices can be inverted: the test of independence is Pearson's
-    on the table of reports, and its level needs no correction. For k-ary response the joint distribution of the reports deviates from the
-    product of its margins by c1 c2 times the deviation of the answers, c being keep - other of each response: that carries an interval of the
-    reports' noncentrality over to Cramér's V of the answers. A correlation has the delta method's interval on Fisher's scale.
+    Notes ----- Both answers are randomized independently, so that the matrix of a pair of reports is the Kronecker
+    product of the two. If the answers are independent, so are the reports, and the other way round, since both matrices
+    can be inverted: the test of independence is Pearson's on the table of reports, and its level needs no correction.
+    For k-ary response the joint distribution of the reports deviates from the product of its margins by c1 c2 times the
+    deviation of the answers, c being keep - other of each response: that carries an interval of the reports'
+    noncentrality over to Cramér's V of the answers. A correlation has the delta method's interval on Fisher's scale.
 
     Examples
     --------
@@ -127,8 +131,11 @@ def cross_table(
     check_level(level)
     if first == second:
         raise BadInput("second", got=second, want="another column than the first")
-    settings: dict[str, Any] = {"people": people, "engine": engine, "connection": connection}
-    other = {"epsilon": epsilon if second_epsilon is None else second_epsilon, "classes": second_classes or classes}
+    settings: dict[str, Any] = {"people": people, "task": task, "engine": engine, "connection": connection}
+    other: dict[str, Any] = {
+        "epsilon": epsilon if second_epsilon is None else second_epsilon,
+        "classes": second_classes or classes,
+    }
     opened = open_reports(
         reports, epsilon=epsilon, classes=classes, extra=[second], columns={"label": first}, **settings
     )
@@ -143,11 +150,15 @@ def cross_table(
         raise BadInput("epsilon", got=epsilon, want="one epsilon for each question")
     k, m = len(question.classes), len(asked.classes)
     if k * m > _MOST_CELLS:
-        raise BadInput("classes", got=Verbatim(f"{k} times {m} classes"), want=f"at most {_MOST_CELLS} pairs of classes")
+        raise BadInput(
+            "classes", got=Verbatim(f"{k} times {m} classes"), want=f"at most {_MOST_CELLS} pairs of classes"
+        )
     table = np.zeros((k, m))
-    np.add.at(table, (codes_of(sums["label"], question.classes), codes_of(sums[second], asked.classes)), sums["_w"].to_numpy())
+    np.add.at(
+        table, (codes_of(sums["label"], question.classes), codes_of(sums[second], asked.classes)), sums["_w"].to_numpy()
+    )
     matrices = question.matrix(None), asked.matrix(None)
-    counts = ReportCounts.of([np.kron(*matrices)], [table.ravel()])
+    counts = ReportCounts.of([np.asarray(np.kron(*matrices), dtype=np.float64)], [table.ravel()])
     shares = maximum_likelihood(counts.likelihood, counts.total)
     estimate = LinearEstimate.of(counts, shares)
     lower, upper = score_intervals(estimate, shares, level)
@@ -187,9 +198,9 @@ def _independence(table: Floats) -> tuple[float, int]:
 def _correlation(counts: ReportCounts, estimate: LinearEstimate, level: float) -> Interval:
     """The correlation of two answers of two classes, with its interval: the delta method on Fisher's scale.
 
-    With P the unbiased joint shares, p and q the shares of the second classes and D = P11 - p q, the correlation is
-    phi = D / s, s = sqrt(p (1 - p) q (1 - q)). Its influence is that of D by s, less phi times that of log s. Where the reports leave no
-    share for one of the classes, or no correlation between -1 and 1, nothing is known.
+    With P the unbiased joint shares, p and q the shares of the second classes and D = P11 - p q, the correlation is phi
+    = D / s, s = sqrt(p (1 - p) q (1 - q)). Its influence is that of D by s, less phi times that of log s. Where the
+    reports leave no share for one of the classes, or no correlation between -1 and 1, nothing is known.
     """
     p, q, both = estimate.value[2] + estimate.value[3], estimate.value[1] + estimate.value[3], estimate.value[3]
     if not (0 < p < 1 and 0 < q < 1):
@@ -222,7 +233,8 @@ def _association(
     rank = min(joint.shape) - 1
     low, high = (_noncentrality(statistic, freedom, tail) for tail in ((1 + level) / 2, (1 - level) / 2))
     value, low, high = (
-        min(factor * math.sqrt(max(noncentral, 0.0) / (n * rank)), 1.0) for noncentral in (statistic - freedom, low, high)
+        min(factor * math.sqrt(max(noncentral, 0.0) / (n * rank)), 1.0)
+        for noncentral in (statistic - freedom, low, high)
     )
     return Interval(value, min(low, value), max(high, value))
 

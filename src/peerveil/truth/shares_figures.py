@@ -22,8 +22,9 @@ def short(name: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _points(ax: Axes, place: Any, values: Any, lower: Any, upper: Any, color: str, label: str | None = None) -> None:
-    """Estimates with their intervals, on horizontal lines."""
+def _points(ax: Axes, place: Any, ends: Any, color: str, label: str | None = None) -> None:
+    """Estimates with their intervals, on horizontal lines: ``ends`` are the values and the ends of the intervals."""
+    values, lower, upper = ends
     ax.hlines(place, lower, upper, color=color, lw=2.5, alpha=0.45)
     ax.plot(values, place, "o", color=color, ms=6, label=label, zorder=3)
 
@@ -48,7 +49,7 @@ def draw_shares(result: Any, ax: Axes) -> None:
     if len(order) > _MOST_SHOWN:
         order = np.argsort(-result.shares, kind="stable")[:_MOST_SHOWN]
     lower, upper = result.lower[order], result.upper[order]
-    _points(ax, np.arange(order.size), result.shares[order], lower, upper, COLORS["private"])
+    _points(ax, np.arange(order.size), (result.shares[order], lower, upper), COLORS["private"])
     _rows(ax, [result.classes[i] for i in order])
     _shares_axis(ax, float(upper.max()), f"share of the population, with {100 * result.level:g}% intervals")
 
@@ -60,7 +61,7 @@ def draw_groups(result: Any, ax: Axes) -> None:
     if result.of_means:
         values = [group.mean for group in result.results[:_MOST_SHOWN]]
         ends = [[value[i] for value in values] for i in range(3)]
-        _points(ax, np.arange(len(shown)), *ends, color=colors[0])
+        _points(ax, np.arange(len(shown)), ends, colors[0])
         _rows(ax, shown)
         ax.set_xlabel(f"mean, with {100 * result.level:g}% intervals")
         ax.grid(axis="x", color=COLORS["truth"], alpha=0.25, lw=0.8)
@@ -71,7 +72,7 @@ def draw_groups(result: Any, ax: Axes) -> None:
     for number, c in enumerate(chosen):
         place = np.arange(len(shown)) + (number - (len(chosen) - 1) / 2) * 0.7 / max(len(chosen), 1)
         rows = [(one.shares[c], one.lower[c], one.upper[c]) for one in result.results[:_MOST_SHOWN]]
-        _points(ax, place, *(np.array(part) for part in zip(*rows, strict=True)), color=colors[number], label=short(result.classes[c]))
+        _points(ax, place, np.array(rows).T, colors[number], short(result.classes[c]))
     _rows(ax, shown)
     highest = max(float(one.upper[chosen].max()) for one in result.results)
     _shares_axis(ax, highest, f"share of the group, with {100 * result.level:g}% intervals")
@@ -95,8 +96,10 @@ def draw_cross(result: Any, ax: Axes) -> None:
 def draw_coefficients(result: Any, ax: Axes) -> None:
     """The odds ratio of every column with its interval, on a logarithmic scale."""
     chosen = [i for i, name in enumerate(result.names) if name != "intercept"] or [0]
-    value, lower, upper = (np.exp(np.clip(v[chosen], -30, 30)) for v in (result.coefficients, result.lower, result.upper))
-    _points(ax, np.arange(len(chosen)), value, lower, upper, COLORS["private"])
+    value, lower, upper = (
+        np.exp(np.clip(v[chosen], -30, 30)) for v in (result.coefficients, result.lower, result.upper)
+    )
+    _points(ax, np.arange(len(chosen)), (value, lower, upper), COLORS["private"])
     ax.axvline(1, color=COLORS["truth"], ls="--", lw=1)
     _rows(ax, [result.names[i] for i in chosen])
     ax.set(xscale="log", xlabel=f"odds ratio, with {100 * result.level:g}% intervals (1: no difference)")

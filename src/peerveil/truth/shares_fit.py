@@ -1,7 +1,8 @@
 """Shares of a population from counts of randomized reports: maximum likelihood in the simplex, and score intervals.
 
-A mechanism is a response matrix: ``matrix[answer, report]`` is the probability of a report for an answer. Reports that were made
-with several matrices (people who chose different epsilons) are blocks of rows, one row per report of one matrix.
+A mechanism is a response matrix: ``matrix[answer, report]`` is the probability of a report for an answer. Reports that
+were made with several matrices (people who chose different epsilons) are blocks of rows, one row per report of one
+matrix.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class ReportCounts:
     total
         The sum of the weights of the reports in each row; without weights their number.
     cross
-        For each two rows, the sum over people of the product of the person's weights in both: all that intervals by person need. Where
-        everybody sent one report only its diagonal, the sum of the squares of the weights.
+        For each two rows, the sum over people of the product of the person's weights in both: all that intervals by
+        person need. Where everybody sent one report only its diagonal, the sum of the squares of the weights.
     block
         The number of the matrix that each row belongs to.
     reports, people
@@ -73,10 +74,11 @@ class ReportCounts:
 def maximum_likelihood(likelihood: Floats, total: Floats) -> Floats:
     """The shares in the simplex under which the reports are likeliest.
 
-    Newton steps with x >= 0 on F(x) = sum of w log(L x) - sum of x, w being the shares of the rows. F is concave, and its maximum has
-    sum 1: along c x its slope at c = 1 is 1 - sum of x. With A = diag(sqrt(w) / L x) L the gradient is g - 1, g = A' sqrt(w), and the
-    Hessian -A'A = -R'R, so that the best point of the quadratic model is that of non-negative least squares, R y = R'^-1 (2 g - 1),
-    as A x = sqrt(w). For shares, the log-likelihood per report is at most max(g) - 1 below its maximum.
+    Newton steps with x >= 0 on F(x) = sum of w log(L x) - sum of x, w being the shares of the rows. F is concave, and
+    its maximum has sum 1: along c x its slope at c = 1 is 1 - sum of x. With A = diag(sqrt(w) / L x) L the gradient is
+    g - 1, g = A' sqrt(w), and the Hessian -A'A = -R'R, so that the best point of the quadratic model is that of
+    non-negative least squares, R y = R'^-1 (2 g - 1), as A x = sqrt(w). For shares, the log-likelihood per report is at
+    most max(g) - 1 below its maximum.
 
     >>> maximum_likelihood(np.array([[0.75, 0.25], [0.25, 0.75]]), np.array([10.0, 90.0])).tolist()  # 10% < 25%
     [0.0, 1.0]
@@ -121,8 +123,8 @@ def _objective(likelihood: Floats, weight: Floats, shares: Floats) -> float:
 class LinearEstimate:
     """Unbiased estimates of linear functions of the shares, with the variance that they have under any shares.
 
-    An estimate is the mean of ``influence[report]`` over the reports. Its influence is that of an efficient estimate (Fisher scoring at
-    the shares of maximum likelihood), so that its variance is the Cramér–Rao limit of the channel.
+    An estimate is the mean of ``influence[report]`` over the reports. Its influence is that of an efficient estimate
+    (Fisher scoring at the shares of maximum likelihood), so that its variance is the Cramér–Rao limit of the channel.
 
     Attributes
     ----------
@@ -137,8 +139,8 @@ class LinearEstimate:
     effective
         For each function, how many independent reports of equal weight would have the variance.
     freedom
-        Degrees of freedom of the intervals: one less than there are people. Without it, intervals for 50 people hold in 93.5% of the cases
-        at a share of one half; from 1,000 people on it does not matter.
+        Degrees of freedom of the intervals: one less than there are people. Without it, intervals for 50 people hold in
+        93.5% of the cases at a share of one half; from 1,000 people on it does not matter.
     influence
         The influence of each row's report on each estimate.
     """
@@ -180,8 +182,9 @@ class LinearEstimate:
 def _effective(counts: ReportCounts, influence: Floats) -> Floats:
     """The effective number of reports of every estimate.
 
-    The variance by person is sum over people of (sum of w e)^2 / (sum of w)^2, with w the weights and e the influence less its mean;
-    that of as many independent reports of equal weight is the mean of e^2 by their number. The design effect is their ratio, at least 1.
+    The variance by person is sum over people of (sum of w e)^2 / (sum of w)^2, with w the weights and e the influence
+    less its mean; that of as many independent reports of equal weight is the mean of e^2 by their number. The design
+    effect is their ratio, at least 1.
     """
     if counts.is_simple:
         return np.full(len(influence), float(counts.reports))
@@ -208,20 +211,21 @@ def _mean(total: Floats, influence: Floats, inside: np.ndarray) -> Floats:
 def score_intervals(estimate: LinearEstimate, shares: Floats, level: float) -> tuple[Floats, Floats]:
     """An interval for every class's share, by inverting the score test: Wilson's interval, pushed through the channel.
 
-    A value v of the share of class a is in the interval if n (x - v)^2 <= z^2 var(v), with x the unbiased estimate and var(v) the
-    variance if the share is v and the others keep their proportions: a polynomial of degree 2 in v. For k-ary response this is Wilson's
-    interval for the frequency of the report, solved for the share.
+    A value v of the share of class a is in the interval if n (x - v)^2 <= z^2 var(v), with x the unbiased estimate and
+    var(v) the variance if the share is v and the others keep their proportions: a polynomial of degree 2 in v. For
+    k-ary response this is Wilson's interval for the frequency of the report, solved for the share.
 
-    If x is outside [0, 1], c being the nearest end, the test compares v with c, as a likelihood ratio would: n (x - v)^2 / var(v) may
-    be z^2 larger than n (x - c)^2 / var(c). The interval is then never empty, and covers more often than the level, not less.
+    If x is outside [0, 1], c being the nearest end, the test compares v with c, as a likelihood ratio would: n (x -
+    v)^2 / var(v) may be z^2 larger than n (x - c)^2 / var(c). The interval is then never empty, and covers more often
+    than the level, not less.
 
     >>> matrix = np.array([[0.75, 0.25], [0.25, 0.75]])
     >>> counts = ReportCounts.of([matrix], [np.array([60.0, 40.0])])
     >>> shares = maximum_likelihood(counts.likelihood, counts.total)
     >>> low, high = score_intervals(LinearEstimate.of(counts, shares), shares, 0.95)
-    >>> wilson = (0.500827, 0.691638)  # of 60 in 100, with the quantile of Student's t for 99 degrees of freedom
+    >>> wilson = (0.50078928, 0.69163476)  # of 60 in 100, with the quantile of Student's t for 99 degrees of freedom
     >>> [round(2 * (end - 0.25), 4) for end in wilson], [round(float(end[0]), 4) for end in (low, high)]
-    ([0.5017, 0.8833], [0.5017, 0.8833])
+    ([0.5016, 0.8833], [0.5016, 0.8833])
     """
     k = len(shares)
     rest = np.tile(shares, (k, 1))
@@ -247,8 +251,10 @@ def score_intervals(estimate: LinearEstimate, shares: Floats, level: float) -> t
     return np.minimum(np.clip(low, 0, 1), shares), np.maximum(np.clip(high, 0, 1), shares)
 
 
-def difference_interval(first: tuple[float, float, float], second: tuple[float, float, float]) -> tuple[float, float, float]:
-    """The difference of two independent estimates with its interval, from the estimate and interval of each (Newcombe 1998, method 10).
+def difference_interval(
+    first: tuple[float, float, float], second: tuple[float, float, float]
+) -> tuple[float, float, float]:
+    """The difference of two independent estimates, from the intervals of both (Newcombe 1998, method 10).
 
     >>> [round(value, 4) for value in difference_interval((0.7, 0.5962, 0.7872), (0.6, 0.3869, 0.7812))]
     [0.1, -0.1088, 0.3303]

@@ -11,16 +11,18 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number
 from peerveil.core.lazy import chdtrc
 from peerveil.data.table import plural
 from peerveil.truth.shares import SharesBase, SharesResult, check_level, shares_of
-from peerveil.truth.shares_counts import count_by, open_reports
+from peerveil.truth.shares_counts import count_by, matching
 from peerveil.truth.shares_figures import draw_groups
 from peerveil.truth.shares_fit import LinearEstimate, ReportCounts, difference_interval, maximum_likelihood
+from peerveil.truth.shares_read import open_reports
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
+
+    from peerveil.core.exact import Number
 
 _MOST_GROUPS: Final = 200
 
@@ -36,8 +38,8 @@ class GroupShares(SharesBase):
     reference
         The group that the others are compared with.
     differences
-        One row per other group and class: the group's share less that of the reference, with its interval. Of means, one row per
-        other group.
+        One row per other group and class: the group's share less that of the reference, with its interval. Of means,
+        one row per other group.
     statistic, freedom, pvalue
         The test that all groups have the same shares.
     """
@@ -64,7 +66,9 @@ class GroupShares(SharesBase):
     def frame(self) -> pl.DataFrame:
         """One row per group and class: the share and the ends of its interval; of means, one row per group."""
         if self.of_means:
-            rows = [(group, one.people, *one.mean) for group, one in zip(self.groups, self.results, strict=True) if one.mean]
+            rows = [
+                (group, one.people, *one.mean) for group, one in zip(self.groups, self.results, strict=True) if one.mean
+            ]
             return pl.DataFrame(rows, schema=[self.group, "people", "mean", "lower", "upper"], orient="row")
         frames = [
             one.frame().select(pl.lit(group).alias(self.group), pl.lit(one.people).alias("people"), pl.all())
@@ -101,6 +105,7 @@ def compare_groups(
     margins: Mapping[str, Mapping[Any, float]] | None = None,
     people: str | None = None,
     columns: Mapping[str, str] | None = None,
+    task: Any = None,
     engine: str = "memory",
     connection: BaseBackend | None = None,
 ) -> GroupShares:
@@ -113,14 +118,14 @@ def compare_groups(
     reference
         The group to compare with; by default the first.
 
-    Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`; ``level`` is for each interval by itself.
+    Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`; ``level`` is for each interval by
+    itself.
 
-    Notes
-    -----
-    Differences get Newcombe's interval, from the intervals of both groups. The test is that of homogeneity on the *reports*: groups have the
-    same shares if, and only if, they have the same distribution of reports (the channel can be inverted), so that its level is that of a
-    chi-squared test without privacy. With weights or several reports of a person the statistic is divided by the mean design effect (the
-    first-order correction of Rao and Scott). Nobody may be in two groups, or the groups would not be independent.
+    Notes ----- Differences get Newcombe's interval, from the intervals of both groups. The test is that of homogeneity
+    on the *reports*: groups have the same shares if, and only if, they have the same distribution of reports (the
+    channel can be inverted), so that its level is that of a chi-squared test without privacy. With weights or several
+    reports of a person the statistic is divided by the mean design effect (the first-order correction of Rao and
+    Scott). Nobody may be in two groups, or the groups would not be independent.
 
     Examples
     --------
@@ -132,7 +137,13 @@ def compare_groups(
     True
     """
     check_level(level)
-    settings: dict[str, Any] = {"weights": weights, "margins": margins, "people": people, "columns": columns}
+    settings: dict[str, Any] = {
+        "weights": weights,
+        "margins": margins,
+        "people": people,
+        "columns": columns,
+        "task": task,
+    }
     where: Any = {"engine": engine, "connection": connection}
     opened = open_reports(reports, epsilon=epsilon, classes=classes, extra=[group], **settings, **where)
     with opened as (source, question):
@@ -145,9 +156,7 @@ def compare_groups(
     if not 2 <= len(counts) <= _MOST_GROUPS:
         raise BadInput("group", got=Verbatim(plural(len(counts), "group")), want=f"from 2 to {_MOST_GROUPS} groups")
     groups = tuple(counts)
-    reference = groups[0] if reference is None else reference
-    if reference not in groups:
-        raise BadInput("reference", got=reference, want=f"one of the groups {list(groups)}")
+    reference = groups[0] if reference is None else matching(reference, groups, "reference")
     results = {name: shares_of(one, question, level=level, scores=scores) for name, one in counts.items()}
     statistic, freedom = _homogeneity(list(counts.values()))
     return GroupShares(
@@ -170,15 +179,15 @@ def compare_groups(
 
 def _differences(group: str, results: Mapping[Any, SharesResult], reference: Any) -> pl.DataFrame:
     """Every other group less the reference."""
-    base, rows = results[reference], []
+    base = results[reference]
+    rows: list[tuple[Any, ...]] = []
     for name, one in results.items():
         if name == reference:
             continue
         if one.mean is not None and base.mean is not None:
             rows.append((name, *difference_interval(one.mean, base.mean)))
             continue
-        for answer in one.classes:
-            rows.append((name, answer, *difference_interval(one.share(answer), base.share(answer))))
+        rows += [(name, answer, *difference_interval(one.share(answer), base.share(answer))) for answer in one.classes]
     names = [group, *([] if base.mean is not None else ["class"]), "difference", "lower", "upper"]
     return pl.DataFrame(rows, schema=names, orient="row")
 
@@ -186,8 +195,9 @@ def _differences(group: str, results: Mapping[Any, SharesResult], reference: Any
 def _homogeneity(counts: Sequence[ReportCounts]) -> tuple[float, int]:
     """Pearson's statistic that all groups have the same shares, and its degrees of freedom.
 
-    With one matrix it compares the tables of reports. With several (people chose their epsilon) it compares the groups' unbiased
-    estimates with that of all together, each by the inverse of its covariance: the score test of the same hypothesis.
+    With one matrix it compares the tables of reports. With several (people chose their epsilon) it compares the groups'
+    unbiased estimates with that of all together, each by the inverse of its covariance: the score test of the same
+    hypothesis.
     """
     k = counts[0].likelihood.shape[1]
     if all(len(one.total) == k for one in counts):
@@ -206,7 +216,9 @@ def _homogeneity(counts: Sequence[ReportCounts]) -> tuple[float, int]:
         information = ((mix[one.block][:, None] * precise).T @ one.likelihood) * float(estimate.effective.mean())
         informations.append(information)
         values.append(estimate.value)
-    center = np.linalg.lstsq(sum(informations), sum(i @ v for i, v in zip(informations, values, strict=True)), rcond=None)[0]
+    center = np.linalg.lstsq(
+        sum(informations), sum(i @ v for i, v in zip(informations, values, strict=True)), rcond=None
+    )[0]
     # deviations add up to 0 over the classes, where the information is the inverse of the covariance
     statistic = sum(float((v - center) @ i @ (v - center)) for i, v in zip(informations, values, strict=True))
     return statistic, (len(counts) - 1) * (k - 1)

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, number, printed, whole
-from peerveil.core.guarantee import read_epsilon
+from peerveil.core.exact import Number, number, whole
 from peerveil.core.lazy import ndtri
 from peerveil.core.result import Plan
 from peerveil.truth.models import Channel
+from peerveil.truth.plan import read_epsilon_or_none
 from peerveil.truth.shares import check_level
 from peerveil.truth.shares_figures import draw_plan
 
@@ -66,7 +66,8 @@ class SharesPlan(Plan):
     def recommendation(self) -> str:
         """How many people each epsilon needs."""
         parts = [
-            f"{'no privacy' if row.epsilon is None else f'epsilon {row.epsilon:g}'}: {row.people:,}" for row in self.rows
+            f"{'no privacy' if row.epsilon is None else f'epsilon {row.epsilon:g}'}: {row.people:,}"
+            for row in self.rows
         ]
         return (
             f"People for ± {100 * self.margin:g} points ({100 * self.level:g}% interval of a share of {100 * self.share:g}%): "
@@ -123,7 +124,10 @@ def plan_shares(
     number(share, "share", 0, 1, want="a share from 0 to 1")
     check_level(level)
     whole(classes, "classes", 2)
-    exact = [_read_epsilon(epsilon) for epsilon in ([epsilons] if isinstance(epsilons, (str, int, float)) else epsilons)]
+    exact = [
+        read_epsilon_or_none(epsilon)
+        for epsilon in ([epsilons] if isinstance(epsilons, (str, int, float)) else epsilons)
+    ]
     if not exact or len(set(exact)) < len(exact):
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon, and each once")
     z = float(ndtri((1 + level) / 2))
@@ -139,9 +143,3 @@ def plan_shares(
         times = people / base if base > 0 else math.inf
         rows.append(SharesPlanRow(epsilon, max(math.ceil(people - 1e-9), 1), times, deviation, z))
     return SharesPlan(float(margin), float(share), int(classes), float(level), tuple(rows))
-
-
-def _read_epsilon(epsilon: Number | None) -> float | None:
-    if epsilon is None or (isinstance(epsilon, str) and epsilon.strip().lower() == "none"):
-        return None
-    return printed(read_epsilon(epsilon, "epsilons"), "up")

@@ -11,17 +11,18 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.core.exact import Number
 from peerveil.core.lazy import expit, ndtr, ndtri
 from peerveil.data.table import plural
 from peerveil.truth.shares import SharesBase, check_level
-from peerveil.truth.shares_counts import Question, ReportSource, codes_of, open_reports
+from peerveil.truth.shares_counts import Question, ReportSource, codes_of, matching
 from peerveil.truth.shares_figures import draw_coefficients
+from peerveil.truth.shares_read import open_reports
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
+    from peerveil.core.exact import Number
 
 _STEPS: Final = 200
 _HALVINGS: Final = 30
@@ -66,7 +67,9 @@ class ShareRegression(SharesBase):
         names = ("coefficients", "standard_errors", "lower", "upper", "pvalues")
         singular = ("coefficient", "standard_error", "lower", "upper", "pvalue")
         columns = {one: getattr(self, name) for one, name in zip(singular, names, strict=True)}
-        return pl.DataFrame({"name": list(self.names), **columns, "odds_ratio": np.exp(np.clip(self.coefficients, -700, 700))})
+        return pl.DataFrame(
+            {"name": list(self.names), **columns, "odds_ratio": np.exp(np.clip(self.coefficients, -700, 700))}
+        )
 
     def summary(self) -> str:
         """The clearest odds ratios with their intervals, in one line."""
@@ -88,7 +91,9 @@ class LogisticFit(NamedTuple):
     log_likelihood: float
 
 
-def fit_logistic(design: Floats, yes: Floats, given_yes: Floats, given_no: Floats, weight: Floats, square: Floats) -> LogisticFit:
+def fit_logistic(
+    design: Floats, yes: Floats, given_yes: Floats, given_no: Floats, weight: Floats, square: Floats
+) -> LogisticFit:
     """Maximum likelihood of P(report) = given_no + (given_yes - given_no) logistic(x b), by Fisher scoring with step halving.
 
     Parameters
@@ -100,14 +105,14 @@ def fit_logistic(design: Floats, yes: Floats, given_yes: Floats, given_no: Float
     given_yes, given_no
         The probability of *such a report, "the class"*, if the answer is the class, and if it is not.
     weight, square
-        The sum of the weights of the rows (their number), and of their squares: where they differ, the covariance is the sandwich.
+        The sum of the weights of the rows (their number), and of their squares: where they differ, the covariance is
+        the sandwich.
 
-    Notes
-    -----
-    With m = P(report is the class) and g = dm/d(x b) = (given_yes - given_no) s (1 - s): the score of a row is x (y - m) g / (m (1 - m)),
-    its expected information x x' g^2 / (m (1 - m)), and the observed information adds -x x' (y - m) / (m (1 - m)) times the derivative of
-    g less g^2 (1 - 2 m) / (m (1 - m)). The likelihood need not be concave, hence the halving; the covariance is the inverse of
-    the observed information where that is positive definite, else of the expected one.
+    Notes ----- With m = P(report is the class) and g = dm/d(x b) = (given_yes - given_no) s (1 - s): the score of a row
+    is x (y - m) g / (m (1 - m)), its expected information x x' g^2 / (m (1 - m)), and the observed information adds -x
+    x' (y - m) / (m (1 - m)) times the derivative of g less g^2 (1 - 2 m) / (m (1 - m)). The likelihood need not be
+    concave, hence the halving; the covariance is the inverse of the observed information where that is positive
+    definite, else of the expected one.
     """
     contrast = given_yes - given_no
 
@@ -148,7 +153,7 @@ def fit_logistic(design: Floats, yes: Floats, given_yes: Floats, given_no: Float
     expected = (design * (weight * slope**2 / (m * (1 - m)))[:, None]).T @ design
     observed = expected - (design * (weight * residual * curve)[:, None]).T @ design
     information = observed if np.linalg.eigvalsh(observed).min() > 0 else expected
-    covariance = np.linalg.pinv(information)
+    covariance = np.asarray(np.linalg.pinv(information), dtype=np.float64)
     if not np.array_equal(weight, square):
         scores = (design * (square * (residual * slope) ** 2)[:, None]).T @ design
         covariance = covariance @ scores @ covariance
@@ -164,8 +169,10 @@ def logistic_regression(
     answer: Any = None,
     level: float = 0.95,
     weights: str | None = None,
+    margins: Mapping[str, Mapping[Any, float]] | None = None,
     people: str | None = None,
     columns: Mapping[str, str] | None = None,
+    task: Any = None,
     engine: str = "memory",
     connection: BaseBackend | None = None,
 ) -> ShareRegression:
@@ -174,12 +181,13 @@ def logistic_regression(
     Parameters
     ----------
     on
-        The columns: numbers are used as they are, other values each get a coefficient (against the first, in sorted order).
+        The columns: numbers are used as they are, other values each get a coefficient (against the first, in sorted
+        order).
     answer
         The class whose odds are explained; by default the last one.
 
-    Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`. Intervals are estimate plus or minus z standard errors: for few
-    people or small epsilon compare groups instead.
+    Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`. Intervals are estimate plus or minus z
+    standard errors: for few people or small epsilon compare groups instead.
 
     Examples
     --------
@@ -192,23 +200,32 @@ def logistic_regression(
     check_level(level)
     if isinstance(on, str) or not on or len(set(on)) < len(on) or "label" in on:
         raise BadInput("on", got=on, want="a list of public columns, each once, without that of the answer")
-    settings: dict[str, Any] = {"weights": weights, "people": people, "columns": columns}
+    settings: dict[str, Any] = {
+        "weights": weights,
+        "margins": margins,
+        "people": people,
+        "columns": columns,
+        "task": task,
+    }
     where: Any = {"engine": engine, "connection": connection}
-    with open_reports(reports, epsilon=epsilon, classes=classes, extra=list(on), **settings, **where) as (source, question):
+    with open_reports(reports, epsilon=epsilon, classes=classes, extra=list(on), **settings, **where) as (
+        source,
+        question,
+    ):
         crowd = source.people()
         if source.person is not None and int(crowd["most"][0]) > 1:
             got = Verbatim(f"{crowd['most'][0]:,} reports of one person")
             raise BadInput("reports", got=got, want="one report per person: their answers are not independent")
         sums = source.sums(*[name for name in (source.epsilon,) if name], "label", *on)
     names, design = _design(sums, on)
-    answer = question.classes[-1] if answer is None else answer
-    if answer not in question.classes:
-        raise BadInput("answer", got=answer, want=f"one of the classes {list(question.classes)}")
+    answer = question.classes[-1] if answer is None else matching(answer, question.classes, "answer")
     yes = (codes_of(sums["label"], question.classes).to_numpy() == question.classes.index(answer)).astype(float)
     given_yes, given_no = _channels(sums, source, question)
     # columns of one size: the normal equations are then as well conditioned as the data allow
     center, scale = _standard(design, sums["_w"].to_numpy())
-    fit = fit_logistic((design - center) / scale, yes, given_yes, given_no, sums["_w"].to_numpy(), sums["_w2"].to_numpy())
+    fit = fit_logistic(
+        (design - center) / scale, yes, given_yes, given_no, sums["_w"].to_numpy(), sums["_w2"].to_numpy()
+    )
     _refuse_unbounded(fit, names, (design - center) / scale)
     # b of the standardized columns: x b = sum of (x - c) / s b, the intercept being the first column
     back = np.diag(1 / scale)
@@ -294,5 +311,7 @@ def _refuse_unbounded(fit: LogisticFit, names: Sequence[str], design: Floats) ->
         return
     worst = names[1 + int(np.argmax(np.abs(fit.coefficients[1:])))] if len(names) > 1 else names[0]
     want = "fewer columns or coarser values, more people, or truth.compare-groups (peerveil.truth.shares_groups)"
-    got = Verbatim(f"reports that mean a share of 0% or 100% for some values of {worst}, so that its odds ratio has no limit")
+    got = Verbatim(
+        f"reports that mean a share of 0% or 100% for some values of {worst}, so that its odds ratio has no limit"
+    )
     raise BadInput("on", got=got, want=want)
