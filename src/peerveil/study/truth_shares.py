@@ -42,12 +42,12 @@ def read_margins(margins: tuple[str, ...]) -> dict[str, dict[str, float]] | None
     >>> read_margins(("age=young:0.4;old:0.6",))
     {'age': {'young': 0.4, 'old': 0.6}}
     """
-    found: dict[str, dict[str, float]] = {}
+    columns: dict[str, dict[str, float]] = {}
     for margin in margins:
         column, _, shares = margin.partition("=")
         pairs = [pair.partition(":") for pair in shares.split(";")]
-        found[column.strip()] = {name.strip(): float(share) for name, _, share in pairs}
-    return found or None
+        columns[column.strip()] = {name.strip(): float(share) for name, _, share in pairs}
+    return columns or None
 
 
 class EstimateShares(Action["Labels"]):
@@ -62,7 +62,7 @@ class EstimateShares(Action["Labels"]):
         "truth randomize` or the collection service wrote, which states its own epsilon and classes. People who chose their own "
         "epsilon have it in a column epsilon. With group, second or on the shares are also compared, crossed or explained."
     )
-    publishes = "the shares with their intervals, and the comparisons that were asked for"
+    publishes = "the shares with their intervals, and the comparisons that were terms for"
     kinds = ("labels",)
     calls = "peerveil.truth:estimate_shares"
     examples = (
@@ -151,10 +151,10 @@ class EstimateShares(Action["Labels"]):
             want = "true, if each answer was randomized on the person's own device: nothing protects raw answers"
             require(self.randomized, "randomized", got=Verbatim("nothing"), want=want)
         extra = [name for name in (self.group, self.second, *self.on) if name is not None]
-        with open_reports(path, extra=extra, **self._asked(), **self._source(inputs)) as (source, question):
+        with open_reports(path, extra=extra, **self._terms(), **self._source(inputs)) as (source, question):
             count_by(source, question)
 
-    def _asked(self) -> dict[str, Any]:
+    def _terms(self) -> dict[str, Any]:
         return {"epsilon": self.epsilon, "classes": self.classes}
 
     def _source(self, inputs: Inputs[Labels]) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class EstimateShares(Action["Labels"]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotRandomized)
             result = estimate_shares(
-                path, level=self.level, simultaneous=self.simultaneous, scores=self.mean, **self._asked(), **source
+                path, level=self.level, simultaneous=self.simultaneous, scores=self.mean, **self._terms(), **source
             )
             more = self._further(path, source)
         outcome = _outcome(result)
@@ -201,29 +201,29 @@ class EstimateShares(Action["Labels"]):
         return outcome
 
     def _further(self, path: Any, source: dict[str, Any]) -> list[tuple[str, SharesBase, str]]:
-        """The comparison, the cross table and the regression, where they are asked for."""
+        """The comparison, the cross table and the regression, where they are terms for."""
         from peerveil.truth.shares_cross import cross_table
         from peerveil.truth.shares_groups import compare_groups
         from peerveil.truth.shares_regression import logistic_regression
 
-        found: list[tuple[str, SharesBase, str]] = []
-        asked = {**self._asked(), "level": self.level}
+        findings: list[tuple[str, SharesBase, str]] = []
+        terms = {**self._terms(), "level": self.level}
         if self.group is not None:
             settings: dict[str, Any] = {"group": self.group, "reference": self.reference, "scores": self.mean}
             caption = f"Estimates for every group of {self.group}, with intervals."
-            found.append(("groups", compare_groups(path, **settings, **asked, **source), caption))
+            findings.append(("groups", compare_groups(path, **settings, **terms, **source), caption))
         if self.second is not None:
             crossed = {name: value for name, value in source.items() if name not in ("weights", "margins")}
             first = (crossed.pop("columns") or {}).get("label", "label")
             settings = {"first": first, "second": self.second, "second_classes": self.second_classes}
             caption = f"Joint shares of {first} and {self.second}."
-            found.append(("cross", cross_table(path, **settings, **asked, **crossed), caption))
+            findings.append(("cross", cross_table(path, **settings, **terms, **crossed), caption))
         if self.on:
             settings = {"on": list(self.on), "answer": self.answer}
-            found.append(
-                ("odds", logistic_regression(path, **settings, **asked, **source), "Odds ratios, with intervals.")
+            findings.append(
+                ("odds", logistic_regression(path, **settings, **terms, **source), "Odds ratios, with intervals.")
             )
-        return found
+        return findings
 
 
 _MOST_ROWS: Final = 100

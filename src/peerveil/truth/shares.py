@@ -279,18 +279,18 @@ def read_scores(scores: Any, classes: Sequence[Any]) -> Floats | None:
         return None
     want = f"a finite number for each of the {len(classes)} classes, at least two of them different (True: the classes)"
     if scores is True:
-        given: Any = classes
+        listed: Any = classes
     elif isinstance(scores, Mapping):
         if missing := [name for name in classes if name not in scores]:
             raise BadInput("scores", got=Verbatim(f"no score for {missing[0]!r}"), want=want)
-        given = [scores[name] for name in classes]
+        listed = [scores[name] for name in classes]
     else:
-        given = scores
-    if isinstance(given, str) or any(isinstance(value, (bool, str)) for value in given):
-        raise BadInput("scores", got=list(given), want=want)
-    values = numbers(given, "scores", dimensions=(1,), want=want)
+        listed = scores
+    if isinstance(listed, str) or any(isinstance(value, (bool, str)) for value in listed):
+        raise BadInput("scores", got=list(listed), want=want)
+    values = numbers(listed, "scores", dimensions=(1,), want=want)
     if values.size != len(classes) or np.ptp(values) == 0:
-        raise BadInput("scores", got=list(given), want=want)
+        raise BadInput("scores", got=list(listed), want=want)
     return np.asarray(values, dtype=np.float64)
 
 

@@ -87,21 +87,21 @@ class ReportSource:
         values = self.sums(name)[name].to_list()
         chosen = matching(value, values, name)
         table = self.table
-        kept = table.filter(pl.col(name) == chosen) if self.in_memory else table.filter(table[name] == chosen)
-        return replace(self, table=kept)
+        rows = table.filter(pl.col(name) == chosen) if self.in_memory else table.filter(table[name] == chosen)
+        return replace(self, table=rows)
 
     def sums(self, *keys: str) -> pl.DataFrame:
         """By the values of the columns: reports (_n), the sum of weights (_w), the sum over people of its square (_w2)."""
         people, names = self._by_person(keys), list(keys)
         if isinstance(people, pl.DataFrame):
             weight = pl.col("_w")
-            found = people.group_by(names).agg(_n=pl.col("_n").sum(), _w=weight.sum(), _w2=(weight**2).sum())
+            totals = people.group_by(names).agg(_n=pl.col("_n").sum(), _w=weight.sum(), _w2=(weight**2).sum())
         else:
             weight = people["_w"]
-            found = _frame(
+            totals = _frame(
                 people.group_by(names).aggregate(_n=people["_n"].sum(), _w=weight.sum(), _w2=(weight * weight).sum())
             )
-        return found.with_columns(pl.col("_n").cast(pl.Int64), pl.col("_w", "_w2").cast(pl.Float64)).sort(names)
+        return totals.with_columns(pl.col("_n").cast(pl.Int64), pl.col("_w", "_w2").cast(pl.Float64)).sort(names)
 
     def pairs(self, *keys: str, by: Sequence[str] = ()) -> pl.DataFrame:
         """By the values of ``by`` and of the columns twice: the sum over people of the product of their weights (_w)."""
@@ -109,22 +109,22 @@ class ReportSource:
         people, names = self._by_person((*by, *keys)), [*by, *keys, *(f"{key}_right" for key in keys)]
         if isinstance(people, pl.DataFrame):
             joined = people.join(people, [self.person, *by])
-            found = joined.group_by(names).agg(_w=(pl.col("_w") * pl.col("_w_right")).sum())
+            totals = joined.group_by(names).agg(_w=(pl.col("_w") * pl.col("_w_right")).sum())
         else:
             joined = people.join(people.view(), [self.person, *by], rname="{name}_right")
-            found = _frame(joined.group_by(names).aggregate(_w=(joined["_w"] * joined["_w_right"]).sum()))
-        return found.with_columns(pl.col("_w").cast(pl.Float64)).sort(names)
+            totals = _frame(joined.group_by(names).aggregate(_w=(joined["_w"] * joined["_w_right"]).sum()))
+        return totals.with_columns(pl.col("_w").cast(pl.Float64)).sort(names)
 
     def people(self, by: Sequence[str] = ()) -> pl.DataFrame:
         """By the values of the columns: how many people there are (people), and how many reports the busiest sent (most)."""
         names, people = list(by), self._by_person(by)
         if isinstance(people, pl.DataFrame):
             measures = {"people": pl.len(), "most": pl.col("_n").max()}
-            found = people.group_by(names).agg(**measures) if names else people.select(**measures)
+            totals = people.group_by(names).agg(**measures) if names else people.select(**measures)
         else:
             grouped = people.group_by(names) if names else people
-            found = _frame(grouped.aggregate(people=people.count(), most=people["_n"].max()))
-        return found.with_columns(pl.col("people", "most").cast(pl.Int64))
+            totals = _frame(grouped.aggregate(people=people.count(), most=people["_n"].max()))
+        return totals.with_columns(pl.col("people", "most").cast(pl.Int64))
 
     def weighted(self, factors: Mapping[str, Mapping[Any, float]]) -> ReportSource:
         """With the product of these factors, by the values of the columns, as weights (times those that it has)."""
@@ -172,9 +172,9 @@ class ReportSource:
             if self.person is None:
                 return table.select(*names, "_n", "_w")
             return table.group_by([self.person, *names]).agg(pl.col("_n").sum(), pl.col("_w").sum())
-        one = load_ibis().literal(1)
-        weight = one.cast("float64") if self.weight is None else table[self.weight].cast("float64")
-        table = table.mutate(_n=one, _w=weight)
+        unit = load_ibis().literal(1)
+        weight = unit.cast("float64") if self.weight is None else table[self.weight].cast("float64")
+        table = table.mutate(_n=unit, _w=weight)
         if self.person is None:
             return table.select(*names, "_n", "_w")
         return table.group_by([self.person, *names]).aggregate(_n=table["_n"].sum(), _w=table["_w"].sum())
@@ -182,11 +182,13 @@ class ReportSource:
 
 def matching(value: Any, known: Sequence[Any], argument: str) -> Any:
     """The one of some values that is meant, perhaps written as text."""
-    found = next((one for one in known if one == value), next((one for one in known if str(one) == str(value)), None))
-    if found is None:
+    value_meant = next(
+        (one for one in known if one == value), next((one for one in known if str(one) == str(value)), None)
+    )
+    if value_meant is None:
         shown = ", ".join(map(str, known[:_SHOWN])) + (", ..." if len(known) > _SHOWN else "")
         raise BadInput(argument, got=value, want=f"one of {shown}")
-    return found
+    return value_meant
 
 
 def _frame(expression: Any) -> pl.DataFrame:
@@ -224,7 +226,7 @@ def count_by(source: ReportSource, question: Question, by: str | None = None) ->
         raise BadInput("epsilon", got=got, want="fewer epsilons, or one report per person")
     row_keys = [name for name in (source.epsilon, "label") if name is not None]
     pairs = source.pairs(*row_keys, by=[] if by is None else [by]) if repeated else None
-    found = {}
+    counts = {}
     for value in [None] if by is None else crowd[by].sort().to_list():
         own = sums if by is None else sums.filter(pl.col(by).eq_missing(value))
         person = crowd if by is None else crowd.filter(pl.col(by).eq_missing(value))
@@ -241,7 +243,7 @@ def count_by(source: ReportSource, question: Question, by: str | None = None) ->
             raise BadInput("weights", got=Verbatim("weights that are all 0"), want=f"one above 0 in group {value!r}")
         used = [number for number in range(len(epsilons)) if total[number * k : (number + 1) * k].sum() > 0]
         inside = np.concatenate([np.arange(number * k, (number + 1) * k) for number in used])
-        found[value] = ReportCounts(
+        counts[value] = ReportCounts(
             likelihood=np.vstack([matrices[number].T for number in used]),
             total=total[inside],
             cross=cross[inside] if cross.ndim == 1 else cross[np.ix_(inside, inside)],
@@ -250,7 +252,7 @@ def count_by(source: ReportSource, question: Question, by: str | None = None) ->
             people=int(person["people"][0]),
             most=int(person["most"][0]),
         )
-    return found
+    return counts
 
 
 def codes_of(labels: pl.Series, classes: Sequence[Any]) -> pl.Series:
@@ -275,8 +277,8 @@ def rake(source: ReportSource, margins: Mapping[str, Mapping[Any, float]]) -> Re
     targets = {}
     for name, shares in margins.items():
         values = cells[name].unique().to_list()
-        given = np.array([float(share) for share in shares.values()])
-        if not np.isfinite(given).all() or (given <= 0).any() or abs(given.sum() - 1) > 1e-6:
+        target_shares = np.array([float(share) for share in shares.values()])
+        if not np.isfinite(target_shares).all() or (target_shares <= 0).any() or abs(target_shares.sum() - 1) > 1e-6:
             raise BadInput(f"margins[{name!r}]", got=dict(shares), want="shares above 0 that add up to 1")
         if sorted(map(str, values)) != sorted(map(str, shares)):
             got = Verbatim(f"shares of {list(shares)}")
@@ -285,7 +287,9 @@ def rake(source: ReportSource, margins: Mapping[str, Mapping[Any, float]]) -> Re
                 got=got,
                 want=f"one for each value that the column has: {sorted(map(str, values))}",
             )
-        targets[name] = {matching(value, values, name): float(share) / given.sum() for value, share in shares.items()}
+        targets[name] = {
+            matching(value, values, name): float(share) / target_shares.sum() for value, share in shares.items()
+        }
     factors = {name: dict.fromkeys(target, 1.0) for name, target in targets.items()}
     weight = cells["_w"].to_numpy().astype(float)
     for _ in range(_RAKING_STEPS):

@@ -89,8 +89,8 @@ def maximum_likelihood(likelihood: Floats, total: Floats) -> Floats:
         direct = np.linalg.lstsq(likelihood, weight, rcond=None)[0]
         if direct.min() >= 0:  # the reports' own shares can be explained: nothing is likelier
             return np.asarray(direct / direct.sum())
-    seen = weight > 0
-    likelihood, weight = likelihood[seen], weight[seen]
+    nonzero = weight > 0
+    likelihood, weight = likelihood[nonzero], weight[nonzero]
     root, shares = np.sqrt(weight), np.full(k, 1 / k)
     value = _objective(likelihood, weight, shares)
     for _ in range(_STEPS):
