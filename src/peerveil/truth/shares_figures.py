@@ -66,8 +66,9 @@ def draw_groups(result: Any, ax: Axes) -> None:
         ax.set_xlabel(f"mean, with {100 * result.level:g}% intervals")
         ax.grid(axis="x", color=COLORS["truth"], alpha=0.25, lw=0.8)
         return
-    # of two classes one says everything
-    classes = [len(result.classes) - 1] if len(result.classes) == 2 else range(len(result.classes))
+    # of two classes one says everything: yes of yes and no, 1 of 0 and 1
+    one = 0 if isinstance(result.classes[0], str) else 1
+    classes = [one] if len(result.classes) == 2 else range(len(result.classes))
     chosen = list(classes)[: len(colors)]
     for number, c in enumerate(chosen):
         place = np.arange(len(shown)) + (number - (len(chosen) - 1) / 2) * 0.7 / max(len(chosen), 1)
@@ -102,7 +103,7 @@ def draw_coefficients(result: Any, ax: Axes) -> None:
     _points(ax, np.arange(len(chosen)), (value, lower, upper), COLORS["private"])
     ax.axvline(1, color=COLORS["truth"], ls="--", lw=1)
     _rows(ax, [result.names[i] for i in chosen])
-    ax.set(xscale="log", xlabel=f"odds ratio, with {100 * result.level:g}% intervals (1: no difference)")
+    ax.set(xscale="log", xlabel=f"odds ratio, with {100 * result.level:g}% intervals")
     low, high = float(lower.min()), float(upper.max())
     ticks = [t for t in (0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 100) if low / 1.5 <= t <= high * 1.5]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -39,7 +39,7 @@ REPORTS: Final = TableSchema(
         Column("label", "label", "a report", "what was sent", other_names=LABELS["label"].other_names),
         Column(
             "worker", "id", "a person's id in every row, or in none", "who sent it", required=False, empty_is_absent=True,
-            other_names=LABELS["worker"].other_names.replace("|", "") + " person person_id respondent respondent_id",
+            other_names=LABELS["worker"].other_names,
         ),
         Column("epsilon", "number", "a number above 0", "the person's epsilon", required=False, empty_is_absent=True),
     ),
@@ -142,35 +142,33 @@ def largest_epsilon(source: ReportSource) -> Fraction:
 
 def _in_memory(reports: Any, names: Sequence[str], weights: Any, people: Any, columns: Any) -> ReportSource:
     """Reports as a frame: a table with a column label, a file, or the reports alone."""
-    named = [value for value in (weights, people) if isinstance(value, str)]
-    extra = list(dict.fromkeys([*names, *named]))
     if isinstance(reports, Labels):
-        frame = reports.frame
-        table = frame
-    elif isinstance(reports, str) or hasattr(reports, "__fspath__"):
-        extra = [name for name in extra if name not in ("label", "worker", "epsilon")]
-        table = Reports.read(reports, columns=columns, extra=extra).frame
-    elif is_frame(reports) and not _is_series(reports):
-        extra = [name for name in extra if name not in ("label", "worker", "epsilon")]
-        table = Reports.from_frame(reports, columns, extra=extra).frame
+        table, person = reports.frame, people if isinstance(people, str) else None
+    elif isinstance(reports, (str, os.PathLike)) or (is_frame(reports) and not _is_series(reports)):
+        columns = dict(columns or {}) | ({"worker": people} if isinstance(people, str) else {})
+        person = "worker" if isinstance(people, str) else None
+        extra = list(dict.fromkeys([*names, *([weights] if isinstance(weights, str) else [])]))
+        extra = [name for name in extra if name not in REPORTS.names]
+        read = Reports.read if isinstance(reports, (str, os.PathLike)) else Reports.from_frame
+        table = read(reports, columns=columns or None, extra=extra).frame
     else:
-        table = Reports.from_frame({"label": _column(reports, "reports")}).frame
-    source = ReportSource(table)
-    added = {}
-    for argument, value in (("weights", weights), ("people", people)):
-        if value is None or isinstance(value, str):
-            continue
-        series = _column(value, argument)
-        if len(series) != table.height:
-            raise BadInput(argument, got=Verbatim(f"{len(series):,} values"), want=f"{table.height:,}, one per report")
-        added[f"_{argument}"] = series
-    if added:
-        table = table.with_columns(**added)
-    weight = weights if isinstance(weights, str) else "_weights" if weights is not None else None
-    person = people if isinstance(people, str) else "_people" if people is not None else None
+        table, person = Reports.from_frame({"label": _column(reports, "reports")}).frame, None
+    weight = weights if isinstance(weights, str) else None
+    if weights is not None and weight is None:
+        table, weight = table.with_columns(_weights=_per_report(weights, "weights", table.height)), "_weights"
+    if people is not None and not isinstance(people, str):
+        table, person = table.with_columns(_people=_per_report(people, "people", table.height)), "_people"
     source = _described(table, person, weight)
     source.require(names, "columns")
     return source
+
+
+def _per_report(values: Any, argument: str, reports: int) -> pl.Series:
+    """Values as a series with one for each report."""
+    series = _column(values, argument)
+    if len(series) != reports:
+        raise BadInput(argument, got=Verbatim(f"{len(series):,} values"), want=f"{reports:,}, one per report")
+    return series
 
 
 def _described(table: Any, person: str | None, weight: str | None) -> ReportSource:
@@ -243,4 +241,6 @@ def _on_engine(
                 table = connection.table(name)  # type: ignore[union-attr]
             else:
                 table = load_ibis().memtable(frame.to_arrow())
+            yield replace(source, table=table)
+            return
         yield _described(table, people, weights)
