@@ -66,7 +66,9 @@ def test_method_of_moments_by_hand() -> None:
 def test_maximum_likelihood_is_that_of_em(k: int, epsilon: float, n: int) -> None:
     rng = np.random.default_rng(k)
     matrices = [Channel.of(epsilon, k).matrix, Channel.of(epsilon / 2, k).matrix]
-    counts = ReportCounts.of(matrices, [1.0 * rng.multinomial(n, rng.dirichlet(np.ones(k)) @ m) for m in matrices])
+    counts = ReportCounts.of(
+        matrices, [rng.multinomial(n, rng.dirichlet(np.ones(k)) @ m).astype(np.float64) for m in matrices]
+    )
     shares = maximum_likelihood(counts.likelihood, counts.total)
     weight, em = counts.total / counts.total.sum(), np.full(k, 1 / k)
     for _ in range(3000):
