@@ -67,8 +67,8 @@ def draw_groups(result: Any, ax: Axes) -> None:
         ax.grid(axis="x", color=COLORS["truth"], alpha=0.25, lw=0.8)
         return
     # of two classes one says everything: yes of yes and no, 1 of 0 and 1
-    one = 0 if isinstance(result.classes[0], str) else 1
-    classes = [one] if len(result.classes) == 2 else range(len(result.classes))
+    telling = 0 if isinstance(result.classes[0], str) else 1
+    classes = [telling] if len(result.classes) == 2 else range(len(result.classes))
     chosen = list(classes)[: len(colors)]
     for number, c in enumerate(chosen):
         place = np.arange(len(shown)) + (number - (len(chosen) - 1) / 2) * 0.7 / max(len(chosen), 1)
