@@ -153,9 +153,9 @@ class ReportSource:
                 first = self.table[self.weight].filter(wrong).head(1).to_list()
                 total = float(weights.sum()) if not first else 1.0
             else:
-                weight = self.table[self.weight].cast("float64")
+                weight = self.table[self.weight].try_cast("float64")
                 fine = (weight >= 0) & (weight < 1e300)
-                bad = _frame(self.table.filter(weight.isnull() | ~fine).select(self.weight).limit(1))
+                bad = _frame(self.table.filter(weight.isnull() | weight.isnan() | ~fine).select(self.weight).limit(1))
                 first = bad[self.weight].to_list()
                 total = 1.0 if first else float(_frame(self.table.aggregate(w=weight.sum()))["w"][0])
         except (pl.exceptions.PolarsError, TypeError):

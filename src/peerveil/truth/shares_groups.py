@@ -155,6 +155,9 @@ def compare_groups(
         raise BadInput("group", got=Verbatim(f"reports without a value of {group}"), want="a group for every report")
     if not 2 <= len(counts) <= _MOST_GROUPS:
         raise BadInput("group", got=Verbatim(plural(len(counts), "group")), want=f"from 2 to {_MOST_GROUPS} groups")
+    if alone := [name for name, one in counts.items() if one.people < 2]:
+        got = Verbatim(f"one person in group {alone[0]}")
+        raise BadInput("group", got=got, want="at least two people in every group: join small groups")
     groups = tuple(counts)
     reference = groups[0] if reference is None else matching(reference, groups, "reference")
     results = {name: shares_of(one, question, level=level, scores=scores) for name, one in counts.items()}
