@@ -10,8 +10,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("number", range(len(SETTINGS)), ids=lambda n: "-".join(map(str, SETTINGS[n])))
 def test_intervals_of_95_percent_hold_and_are_as_narrow_as_possible(number: int) -> None:
-    people, *setting = SETTINGS[number]
-    row = measure(people, *setting, 500, seed=number)
+    people, epsilon, k, kind = SETTINGS[number]
+    row = measure(people, epsilon, k, kind, 500, seed=number)
     assert 0.93 <= row["coverage"] <= 0.99
     if people >= 1000 and row["width/limit"] is not None:
         assert row["width/limit"] < 1.05
