@@ -24,6 +24,7 @@ from peerveil.study.truth_planning import (
     Unit,
     check_classes_of,
 )
+from peerveil.study.truth_shares import EstimateShares, PlanPoll
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
@@ -368,5 +369,6 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
-    RandomizeAnswers, InferLabels, LabelAnswers, ChooseGold, CompareEpsilons, PlanCollection, SimulateCrowd
+    RandomizeAnswers, InferLabels, LabelAnswers, ChooseGold, EstimateShares, CompareEpsilons, PlanCollection, PlanPoll,
+    SimulateCrowd
 )  # fmt: skip

@@ -13,6 +13,9 @@ improved.
   table, a file of randomized answers or files of a database alike.
 - **Check it on gold tasks**: :func:`choose_gold` chooses tasks for an expert to answer; with ``gold=`` an estimator reports the
   accuracy of its labels with an interval, and calibrates confidences (:mod:`peerveil.truth.gold`).
+- **Shares of a population**: :func:`estimate_shares`, for a poll; :mod:`peerveil.truth.shares_groups` compares groups,
+  :mod:`peerveil.truth.shares_cross` joins two questions, :mod:`peerveil.truth.shares_regression` explains an answer.
+  :func:`plan_shares` says how many people are needed.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
@@ -37,6 +40,8 @@ from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult
+from peerveil.truth.shares import estimate_shares
+from peerveil.truth.shares_plan import plan_shares
 from peerveil.truth.simulate import abilities_like, simulate_crowd
 
 __all__ = [
@@ -52,6 +57,8 @@ __all__ = [
     "abilities_like",
     "choose_gold",
     "compare_truth",
+    "estimate_shares",
+    "plan_shares",
     "plan_truth",
     "randomize",
     "randomize_answers",
