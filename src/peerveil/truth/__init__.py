@@ -11,6 +11,8 @@ improved.
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
   :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
   table, a file of randomized answers or files of a database alike.
+- **Agreement** between people: :func:`agreement` gives Krippendorff's alpha and Fleiss' kappa of what people think, with intervals,
+  from their randomized answers.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
@@ -28,6 +30,7 @@ expected counts (``e_step``). ``em`` holds both protocols and the loop; the mode
 True
 """
 
+from peerveil.truth.coefficients import agreement
 from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.guarantee import NotRandomized
@@ -47,6 +50,7 @@ __all__ = [
     "TruthPlan",
     "TruthResult",
     "abilities_like",
+    "agreement",
     "compare_truth",
     "plan_truth",
     "randomize",

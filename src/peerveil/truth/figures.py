@@ -12,6 +12,7 @@ from peerveil.report import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.truth.agreement_result import Agreement
     from peerveil.truth.plan import TruthComparison, TruthPlan
     from peerveil.truth.randomize import RandomizedAnswers
     from peerveil.truth.result import TruthResult
@@ -89,3 +90,26 @@ def draw_classes(sent: RandomizedAnswers, ax: Axes) -> None:
     ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, classes)])
     ax.set(ylabel="share", ylim=(0, 1.02))
     ax.legend(fontsize="small")
+
+
+def draw_agreement(result: Agreement, ax: Axes) -> None:
+    """Coefficients with their intervals, and what one would read off the reports without correction."""
+    names = {
+        "Krippendorff's alpha": result.krippendorff,
+        "Fleiss' kappa": result.fleiss,
+        "agreeing pairs": result.observed,
+    }
+    place = np.arange(len(names))[::-1]
+    values, lower, upper, raw = np.array(
+        [[c.value, min(c.lower, c.value), max(c.upper, c.value), c.of_reports] for c in names.values()]
+    ).T
+    label = f"estimate, {100 * result.level:g}% interval"
+    ax.errorbar(
+        values, place, xerr=[values - lower, upper - values], fmt="o", color=COLORS["private"], capsize=4, label=label
+    )
+    if result.epsilon is not None:
+        ax.plot(raw, place, "x", color=COLORS["truth"], ms=8, label="read off the reports, uncorrected")
+    ax.set_yticks(place, list(names))
+    ax.set(xlabel="agreement (0: by chance, 1: complete)", ylim=(-0.6, len(names) - 0.4))
+    ax.set_xlim(min(-0.02, float(lower.min()) - 0.02, float(raw.min()) - 0.02), 1.02)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")

@@ -46,8 +46,8 @@ def count_answers(source: object, connection: BaseBackend | None = None) -> int:
     """How many answers there are; of files that only memory can read, 0."""
     if connection is None and not is_table(source):
         return sum(_rows(path) for path in _files(source))
-    with _open(source, "duckdb", connection) as (_, table):
-        return int(_polars(table.aggregate(n=table.count())).item())
+    with open_answer_table(source, "duckdb", connection) as (_, table):
+        return int(polars_frame(table.aggregate(n=table.count())).item())
 
 
 def open_answers(source: object, connection: BaseBackend | None = None) -> pl.DataFrame:
@@ -58,8 +58,8 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
             return pl.concat(frames)
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
-    with _open(source, "duckdb", connection) as (_, table):
-        return _polars(table.select(*_COLUMNS))
+    with open_answer_table(source, "duckdb", connection) as (_, table):
+        return polars_frame(table.select(*_COLUMNS))
 
 
 def _files(source: object) -> list[str]:
@@ -79,7 +79,9 @@ def _rows(path: str) -> int:
 
 
 @contextmanager
-def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
+def open_answer_table(
+    source: object, engine: str, connection: BaseBackend | None
+) -> Iterator[tuple[BaseBackend, Table]]:
     """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
     with ExitStack() as stack:
         if connection is None and not is_table(source):
@@ -111,10 +113,10 @@ class TableEngine:
         self._connection, self._ibis = connection, load_ibis()
         self._spark = connection.name == "pyspark"
         self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
-        counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
+        counts = polars_frame(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
-        self.classes = _read_classes(counts["label"], classes)
+        self.classes = known_classes(counts["label"], classes)
         loads = counts.group_by("worker").agg(pl.col("n").sum()).sort("worker")
         self.workers, self.loads = loads["worker"], loads["n"].to_numpy()
         coded = table.select(*_COLUMNS)
@@ -125,7 +127,7 @@ class TableEngine:
         self._data = self._store("data", coded.select("task", "w", "r").order_by("task"))
         self._gold, self.has_gold = None, bool(gold)
         if gold:
-            kind = _polars(self._data.select("task").limit(1))["task"].dtype
+            kind = polars_frame(self._data.select("task").limit(1))["task"].dtype
             known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
             self._gold = self._store("gold", self._small_table(pl.DataFrame(known)))
 
@@ -140,7 +142,7 @@ class TableEngine:
         connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
-        with _open(labels, engine, connection) as (backend, table):
+        with open_answer_table(labels, engine, connection) as (backend, table):
             tables = cls(backend, table, classes, gold)
             try:
                 yield tables
@@ -156,7 +158,7 @@ class TableEngine:
             ids = data.select("task").distinct()
             numbered = ids.mutate(place=self._ibis.row_number().over(self._ibis.window(order_by=ids.task)))
             data = data.semi_join(numbered.filter(numbered.place % math.ceil(total / size) == 0), "task")
-        frame = _polars(data.select("task", "w", "r"))
+        frame = polars_frame(data.select("task", "w", "r"))
         table = {"task": frame["task"], "worker": frame["w"].cast(pl.Int64), "label": frame["r"].cast(pl.Int64)}
         answers = EncodedAnswers.of(pl.DataFrame(table), len(self.classes))
         worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
@@ -180,7 +182,7 @@ class TableEngine:
         shares = {p[z]: summed[e[z]] / summed.total for z in range(len(p))}
         posterior = summed.select("task", *s, normalizer=normalizer, **shares)
         self._posterior = self._store("posterior", self._with_gold(posterior))
-        log_likelihood = _polars(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
+        log_likelihood = polars_frame(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
         return EStep(float(log_likelihood), self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
 
     def correct_moments(self) -> Floats:
@@ -189,14 +191,14 @@ class TableEngine:
         joined = self._data.join(self._posterior.select("task", *names), "task")
         answers = joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
         c = answers.correct
-        frame = _polars(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
+        frame = polars_frame(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
         moments = np.zeros((2, self.loads.size))
         moments[:, frame["w"].to_numpy()] = frame.select("correct", "uncertainty").to_numpy().T
         return moments
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
-        frame = _polars(self._posterior.select("task", *self._columns("p"))).sort("task")
+        frame = polars_frame(self._posterior.select("task", *self._columns("p"))).sort("task")
         return frame["task"], frame.drop("task").to_numpy()
 
     def _columns(self, stem: str) -> list[str]:
@@ -222,12 +224,12 @@ class TableEngine:
         names = self._columns("p")
         p = self._posterior.select("task", *names)
         joined = self._data.join(p, "task")
-        frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
+        frame = polars_frame(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
         by_worker = np.zeros((self.loads.size, len(names), len(names)))
         by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
         if one_coin:
             by_worker = np.trace(by_worker, axis1=1, axis2=2)
-        by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
+        by_class = polars_frame(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
         return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
 
     def _with_gold(self, posterior: Table) -> Table:
@@ -273,7 +275,7 @@ def _new_name(stem: str) -> str:
     return f"peerveil_{stem}_{uuid4().hex}"
 
 
-def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+def known_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
     """The classes; an answer that is none of them is refused."""
     if classes is None:
         return tuple(observed_classes(labels))
@@ -283,7 +285,8 @@ def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -
     return tuple(class_list)
 
 
-def _polars(expression: Table) -> pl.DataFrame:
+def polars_frame(expression: Table) -> pl.DataFrame:
+    """What an Ibis expression gives, in memory."""
     with quiet():
         frame = pl.from_arrow(expression.to_pyarrow())
     assert isinstance(frame, pl.DataFrame)
