@@ -11,7 +11,7 @@ improved.
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
   :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
   table, a file of randomized answers or files of a database alike.
-- **Agreement** between people: :func:`agreement` gives Krippendorff's alpha and Fleiss' kappa of what people think, with intervals,
+- **Agreement** between people: :func:`agreement` gives alpha and kappa of what people think, with intervals,
   from their randomized answers.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.

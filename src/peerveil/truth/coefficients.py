@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 ENGINES: Final = ("memory", "duckdb", "spark")
 _CERTAIN: Final = 2.0  # standard errors by which chance agreement must be below 1
+_ROUNDING: Final = 1e-12
 _MOST_LOOKED_AT: Final = 1_000_000  # tasks that the doubt whether reports are randomized looks at
 
 
@@ -201,14 +202,7 @@ def _coefficients(counts: PairCounts, channel: Channel, level: float) -> dict[st
     whole, parts = _statistics(counts, channel), _statistics(counts, channel, leave_out=True)
     errors = {name: _jackknife(values, counts.tasks) for name, values in parts.items()}
     for name in ("alpha_chance", "kappa_chance"):
-        if not float(whole[name]) + _CERTAIN * errors[name] < 1:
-            got = Verbatim(
-                "answers of one class only"
-                if channel.contrast == 1
-                else f"too few reports at this epsilon: chance agreement is {float(whole[name]):.2f} ± {errors[name]:.2f}"
-            )
-            want = "answers of at least two classes" if channel.contrast == 1 else "more reports, or a larger epsilon"
-            raise BadInput("reports", got=got, want=f"{want}: agreement beyond chance is not defined otherwise")
+        _refuse_certainty(float(whole[name]), 0.0 if channel.contrast == 1 else errors[name])
 
     def coefficient(name: str) -> Coefficient:
         value, error = float(whole[name]), errors[name]
@@ -223,6 +217,17 @@ def _coefficients(counts: PairCounts, channel: Channel, level: float) -> dict[st
         "observed": coefficient("alpha_observed"),
         "chance": float(whole["alpha_chance"]),
     }
+
+
+def _refuse_certainty(chance: float, error: float) -> None:
+    """Refuse where people agree by chance alone, or where the reports do not show that they do not."""
+    if chance + _CERTAIN * error < 1 - _ROUNDING:
+        return
+    got, want = "answers of one class only", "answers of at least two classes"
+    if error > 0:
+        got = f"too few reports for this epsilon: chance agreement is {chance:.2f} with a standard error of {error:.2f}"
+        want = "more reports, or a larger epsilon"
+    raise BadInput("reports", got=Verbatim(got), want=f"{want}: nobody can agree more than by chance otherwise")
 
 
 def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False) -> dict[str, Floats]:
@@ -250,6 +255,7 @@ def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False
             "alpha_observed": alpha_observed,
             "alpha_chance": alpha_chance,
             "kappa": (kappa_observed - kappa_chance) / (1 - kappa_chance),
+            "kappa_observed": kappa_observed,
             "kappa_chance": kappa_chance,
         }
 
