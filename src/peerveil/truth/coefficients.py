@@ -202,7 +202,7 @@ def _coefficients(counts: PairCounts, channel: Channel, level: float) -> dict[st
     whole, parts = _statistics(counts, channel), _statistics(counts, channel, leave_out=True)
     errors = {name: _jackknife(values, counts.tasks) for name, values in parts.items()}
     for name in ("alpha_chance", "kappa_chance"):
-        _refuse_certainty(float(whole[name]), 0.0 if channel.contrast == 1 else errors[name])
+        _refuse_certainty(float(whole[name]), None if channel.contrast == 1 else errors[name])
 
     def coefficient(name: str) -> Coefficient:
         value, error = float(whole[name]), errors[name]
@@ -219,12 +219,12 @@ def _coefficients(counts: PairCounts, channel: Channel, level: float) -> dict[st
     }
 
 
-def _refuse_certainty(chance: float, error: float) -> None:
-    """Refuse where people agree by chance alone, or where the reports do not show that they do not."""
-    if chance + _CERTAIN * error < 1 - _ROUNDING:
+def _refuse_certainty(chance: float, error: float | None) -> None:
+    """Refuse where all answers are equal, or where reports (which have an error) do not show that they are not."""
+    if chance + _CERTAIN * (error or 0.0) < 1 - _ROUNDING:
         return
     got, want = "answers of one class only", "answers of at least two classes"
-    if error > 0:
+    if error is not None:
         got = f"too few reports for this epsilon: chance agreement is {chance:.2f} with a standard error of {error:.2f}"
         want = "more reports, or a larger epsilon"
     raise BadInput("reports", got=Verbatim(got), want=f"{want}: nobody can agree more than by chance otherwise")
