@@ -11,6 +11,7 @@ from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
+from peerveil.study.truth_agreement import EstimateAgreement, PreviewLabels, PublishLabels
 from peerveil.study.truth_planning import (
     MODELS,
     NOTHING_PUBLISHED,
@@ -359,5 +360,6 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
-    RandomizeAnswers, InferLabels, LabelAnswers, CompareEpsilons, PlanCollection, SimulateCrowd
+    RandomizeAnswers, InferLabels, LabelAnswers, EstimateAgreement, PublishLabels, PreviewLabels, CompareEpsilons,
+    PlanCollection, SimulateCrowd,
 )  # fmt: skip

@@ -13,6 +13,7 @@ improved.
   table, a file of randomized answers or files of a database alike.
 - **Agreement** between people: :func:`agreement` gives alpha and kappa of what people think, with intervals,
   from their randomized answers.
+- **Publish** labels per annotator, with a data card: :func:`publish_labels`; :mod:`peerveil.truth.publish` previews it.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
@@ -35,6 +36,7 @@ from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
+from peerveil.truth.publish import publish_labels
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult
 from peerveil.truth.simulate import abilities_like, simulate_crowd
@@ -53,6 +55,7 @@ __all__ = [
     "agreement",
     "compare_truth",
     "plan_truth",
+    "publish_labels",
     "randomize",
     "randomize_answers",
     "simulate_crowd",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from peerveil.truth.agreement_result import Agreement
     from peerveil.truth.plan import TruthComparison, TruthPlan
+    from peerveil.truth.publish import LabelsPreview
     from peerveil.truth.randomize import RandomizedAnswers
     from peerveil.truth.result import TruthResult
 
@@ -90,6 +91,26 @@ def draw_classes(sent: RandomizedAnswers, ax: Axes) -> None:
     ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, classes)])
     ax.set(ylabel="share", ylim=(0, 1.02))
     ax.legend(fontsize="small")
+
+
+def draw_preview(preview: LabelsPreview, ax: Axes) -> None:
+    """Same labels, correct labels and alpha with its typical interval, against epsilon."""
+    x = [row.epsilon for row in preview.rows]
+    same = [row.same for row in preview.rows]
+    ax.plot(x, same, "o-", ms=4, color=COLORS["private"], label="same label as without privacy")
+    right = [row.accuracy for row in preview.rows if row.accuracy is not None]
+    if right:
+        ax.plot(x, right, "s-", ms=4, color=COLORS["good"], label="correct label")
+    known = [(row.epsilon, row.alpha, row.alpha_width / 2) for row in preview.rows if row.alpha_width is not None]
+    if known:
+        place, alpha, half = np.array(known, dtype=float).T
+        label = "Krippendorff's alpha, typical 95% interval"
+        ax.errorbar(place, alpha, yerr=half, fmt="D", ms=4, capsize=4, color=COLORS["accent"], label=label)
+    if preview.alpha is not None:
+        ax.axhline(preview.alpha, color=COLORS["truth"], ls="--", lw=1, label="alpha without privacy")
+    ax.set_ylim(-0.05, 1.05)
+    _finish(ax, x, f"epsilon of one {preview.unit}", "share of tasks, alpha")
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
 
 
 def draw_agreement(result: Agreement, ax: Axes) -> None:
