@@ -28,11 +28,11 @@ def mturk_labels(file: InputFile, options: ReadOptions) -> RawTable:
     """
     csv_header(file, ",")  # refuses a header that names a column twice
     records = csv_records(file)
-    kept = [record for record in records if not _is_rejected(record)]
-    notes = counted_note(len(records) - len(kept), f"left out {{}} of {len(records):,} assignments: rejected")
+    valid = [record for record in records if not _is_rejected(record)]
+    notes = counted_note(len(records) - len(valid), f"left out {{}} of {len(records):,} assignments: rejected")
     fields: dict[str, Field] = {"task": "HITId", "worker": "WorkerId"}
     # from all records, so that the questions of a batch do not depend on who was rejected
-    return label_table(records[0], file.name, kept, fields, _answers(records), options, notes=notes)
+    return label_table(records[0], file.name, valid, fields, _answers(records), options, notes=notes)
 
 
 def _is_rejected(record: ExportRecord) -> bool:

@@ -111,9 +111,9 @@ def label_table(
     truth = chosen.get("truth", (golden or {}).get(label))
     columns |= {ours: theirs for ours, theirs in (("task", chosen.get("task")), ("truth", truth)) if theirs}
     refuse_absent(source, [field for field in columns.values() if isinstance(field, str)], names)
-    given = [record for record in records if record.value(columns["label"])]
-    notes += counted_note(len(records) - len(given), f"left out {{}} of {len(records):,} rows: no answer in {label}")
-    return record_table(file, given, columns, notes=notes)
+    answered = [record for record in records if record.value(columns["label"])]
+    notes += counted_note(len(records) - len(answered), f"left out {{}} of {len(records):,} rows: no answer in {label}")
+    return record_table(file, answered, columns, notes=notes)
 
 
 def leading_number(value: object) -> float | None:

@@ -33,15 +33,15 @@ def toloka_labels(file: InputFile, options: ReadOptions) -> RawTable:
         suggestion = {"task": (inputs or ["..."])[0]}
         raise TableSource(file.name).refusal(f"no column {_TASK}", want, suggestion=suggestion)
     records = csv_records(file, separator)
-    kept = [record for record in records if _status(record.content) not in _NOT_GIVEN]
+    valid = [record for record in records if _status(record.content) not in _NOT_GIVEN]
     words = f"left out {{}} of {len(records):,} answers: rejected, skipped or unfinished"
-    notes = counted_note(len(records) - len(kept), words)
+    notes = counted_note(len(records) - len(valid), words)
     outputs = [name for name in names if name.startswith("OUTPUT:")]
     answers: dict[str, Callable[[Content], object]] = {name: partial(_cell, name) for name in outputs}
     fields: dict[str, Field] = {"task": _TASK, "worker": TOLOKA[0]}
     golden = {name: f"GOLDEN:{name.removeprefix('OUTPUT:')}" for name in outputs}
     golden = {name: truth for name, truth in golden.items() if truth in names}
-    return label_table(records[0], file.name, kept, fields, answers, options, golden=golden, notes=notes)
+    return label_table(records[0], file.name, valid, fields, answers, options, golden=golden, notes=notes)
 
 
 def _cell(name: str, cells: Content) -> object:
