@@ -7,13 +7,13 @@ is corrected for it.
 
 **Correction of a pair.** Let u_c be 1 if a report shows class c, else 0, and q_c = (u_c - other) / a. Given the answer x,
 P[u_c = 1] is keep = other + a if c = x, and other if not, so that E[q_c] = 1[c = x]: q is an unbiased estimate of the answer.
-Two reports are randomized independently, so sum_c q_c q'_c is an unbiased estimate of 1[x = x']. Since sum_c u_c = 1,
+Two reports are randomized independently, so sum_c q_c q'_c is an unbiased estimate of 1[x = x']. Every report shows
+w = keep + (k - 1) other classes (one, for k-ary response), so that
 
-    sum_c q_c q'_c = (1[report = report'] - d) / a^2   with   d = 2 other - k other^2,                                        (P)
+    sum_c q_c q'_c = (number of classes that both show - d) / a^2   with   d = 2 w other - k other^2,                         (P)
 
-which for k-ary response is (1[report = report'] - (1 - a^2)/k) / a^2. The same holds for any response that shows a class with
-probability ``keep`` if it is the answer and ``other`` if not; only ``keep``, ``other`` and how many classes a report shows
-matter.
+which for k-ary response is (1[report = report'] - (1 - a^2)/k) / a^2. A response that shows several classes needs nothing but its
+``keep`` and ``other``.
 
 **Several answers of one person to one task** are no agreement between people. u is then the mean of the person's reports, and
 (P) is used between different people only; it stays unbiased, since q is linear in the reports.
@@ -24,11 +24,11 @@ matter.
   tasks of (|V|^2 - sum |u|^2) / (n (n - 1)); both corrected by (P).
 - chance agreement of alpha: over all pairs of different answers, (|sum V|^2 - sum |u|^2) / (N (N - 1)), corrected by (P).
 - chance agreement of kappa: sum_c p_c^2 with p the mean over tasks of V/n. Its debiased form squares the noise of every
-  answer with itself, which has expectation (K - 1)/r for r reports of a person to a task, K = (1 - d)/a^2: sum of (K - 1)/r /
+  answer with itself, which has expectation (K - 1)/r for r reports of a person to a task, K = (w - d)/a^2: sum of (K - 1)/r /
   (T n)^2 is subtracted.
 - coefficient: (observed - chance) / (1 - chance).
 
-Without randomization (a = 1, other = 0, d = 0, K = 1) these are the classical coefficients, to the last digit. ∎ (For kappa
+Without randomization (a = 1, other = 0, w = 1, d = 0, K = 1) these are the classical coefficients, to the last digit. ∎ (For kappa
 with different numbers of people per task, tasks weigh equally; with the same number it is Fleiss' own formula.)
 
 **Intervals** are jackknife intervals over tasks with Student's t. They are about *other tasks and the same people*: 95%
@@ -201,6 +201,8 @@ def _coefficients(counts: PairCounts, channel: Channel, level: float) -> dict[st
     raw = _statistics(counts, Channel.of(None, channel.k))
     whole, parts = _statistics(counts, channel), _statistics(counts, channel, leave_out=True)
     errors = {name: _jackknife(values, counts.tasks) for name, values in parts.items()}
+    if channel.contrast < 1:  # reports vary even where answers do not: that these tasks look alike shows no precision
+        errors = {name: error if error > _ROUNDING else float("inf") for name, error in errors.items()}
     for name in ("alpha_chance", "kappa_chance"):
         _refuse_certainty(float(whole[name]), None if channel.contrast == 1 else errors[name])
 
@@ -232,9 +234,8 @@ def _refuse_certainty(chance: float, error: float | None) -> None:
 
 def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False) -> dict[str, Floats]:
     """Both coefficients with their parts: from all tasks, or once for each kind of task with one such task left out."""
-    a, other, k = channel.contrast, channel.other, channel.k
-    d = 2 * other - k * other**2  # of equation (P)
-    excess = (1 - d) / a**2 - 1  # K - 1: the noise of an answer with itself
+    a, other, d = channel.contrast, channel.other, _offset(channel)
+    excess = (_classes_shown(channel) - d) / a**2 - 1  # K - 1: the noise of an answer with itself
     n, pairs, votes = counts.people, counts.pairs, counts.votes
     squares = (votes**2).sum(axis=1) - pairs  # sum |u|^2
 
@@ -260,6 +261,16 @@ def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False
         }
 
 
+def _classes_shown(channel: Channel) -> float:
+    """How many classes a report shows: the w of equation (P)."""
+    return channel.keep + (channel.k - 1) * channel.other
+
+
+def _offset(channel: Channel) -> float:
+    """The d of equation (P)."""
+    return 2 * _classes_shown(channel) * channel.other - channel.k * channel.other**2
+
+
 def _jackknife(values: Floats, tasks: Floats) -> float:
     """The standard error from the values with one task left out; infinite if one of them is not defined."""
     if not np.isfinite(values).all():
@@ -271,11 +282,10 @@ def _jackknife(values: Floats, tasks: Floats) -> float:
 
 def _by_person(counts: PairCounts, channel: Channel) -> AnnotatorAgreement:
     """Agreement with the others: (P) is linear, so the mean over tasks is corrected as a whole."""
-    d = 2 * channel.other - channel.k * channel.other**2
     people = counts.by_person.sort("worker")
     tasks, mean = people["tasks"].to_numpy(), (people["total"] / people["tasks"]).to_numpy()
     spread = np.maximum(people["squares"].to_numpy() / tasks - mean**2, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(spread / (tasks - 1)) / channel.contrast**2
     error = np.where(tasks < 2, np.inf, error)  # one task says nothing about others
-    return AnnotatorAgreement(people["worker"], tasks, (mean - d) / channel.contrast**2, error)
+    return AnnotatorAgreement(people["worker"], tasks, (mean - _offset(channel)) / channel.contrast**2, error)

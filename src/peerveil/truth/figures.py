@@ -131,6 +131,6 @@ def draw_agreement(result: Agreement, ax: Axes) -> None:
     if result.epsilon is not None:
         ax.plot(raw, place, "x", color=COLORS["truth"], ms=8, label="read off the reports, uncorrected")
     ax.set_yticks(place, list(names))
-    ax.set(xlabel="agreement (0: by chance, 1: complete)", ylim=(-0.6, len(names) - 0.4))
+    ax.set(xlabel="agreement (1: complete; alpha and kappa 0: by chance)", ylim=(-0.6, len(names) - 0.4))
     ax.set_xlim(min(-0.02, float(lower.min()) - 0.02, float(raw.min()) - 0.02), 1.02)
     ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")
