@@ -152,7 +152,7 @@ def test_a_file_gives_equal_answers_in_memory_and_on_duckdb(tmp_path: Path) -> N
 @pytest.mark.parametrize(("k", "assumed", "is_unbiased"), [(2, 1.0, True), (2, 1.3, False)])
 def test_sums_over_pairs_are_unbiased_exactly(k: int, assumed: float, is_unbiased: bool) -> None:
     """Over all reports that could be sent at epsilon 1; a wrong epsilon is noticed. One person answered task 0 twice."""
-    answers: Rows = [(0, "a", 0), (0, "a", 1), (0, "b", 0), (1, "a", k - 1), (1, "b", 0), (1, "c", k - 1)]
+    answers: Rows = [(0, "a", 0), (0, "a", 1), (0, "b", 0), (1, "a", k - 1), (1, "b", 0)]
     sent, other = Channel.of(1.0, k), Channel.of(assumed, k)
     names = ("alpha_observed", "alpha_chance", "kappa_observed", "kappa_chance")
     mean = dict.fromkeys(names, 0.0)
@@ -257,12 +257,16 @@ def test_raw_answers_passed_for_reports_are_noticed() -> None:
         ([(1, "a", 0), (2, "a", 1)], {}, "reports: got 0 tasks that at least two people answered"),
         ([(1, "a", 0), (1, "b", 1)], {}, "got 1 task that at least two people answered"),
         ([(1, "a", 0), (1, "a", 1), (2, "a", 0), (2, "a", 0)], {}, "got 0 tasks"),  # one person, twice
-        ([(1, "a", 0), (1, "b", 0), (2, "a", 0), (2, "b", 0)], {"classes": 2}, "answers of one class only"),
+        (
+            [(1, "a", 0), (1, "b", 0), (2, "a", 0), (2, "b", 0)],
+            {"classes": 2},
+            "reports: got answers of one class only",
+        ),
         ([(1, "a", 0), (1, "b", 0), (2, "a", 0), (2, "b", 0)], {}, "classes: got answers that are all 0"),
         (
             [(t, w, int((t * t + ord(w)) % 3 == 0)) for t in range(30) for w in "abc"],
             {"epsilon": 0.1},
-            "too few reports for this epsilon",
+            "reports: got too few reports for this epsilon",
         ),
         ([(1, "a", 0), (1, "b", 5)], {"classes": 2}, "got 5"),
         ([(1, "a", 0), (1, "b", 1)], {"level": 95}, "level: got 95"),
@@ -274,8 +278,8 @@ def test_raw_answers_passed_for_reports_are_noticed() -> None:
 def test_what_is_not_defined_is_refused(rows: Rows, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         agreement(table(rows), **{"epsilon": None, **settings})
-    if "engine" not in settings and "level" not in settings:
-        with pytest.raises(BadInput, match=message.replace("reports: ", "")):
+    if message.startswith("reports"):
+        with pytest.raises(BadInput, match=message):
             agreement(table(rows), **{"epsilon": None, "engine": "duckdb", **settings})
 
 

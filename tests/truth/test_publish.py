@@ -70,7 +70,7 @@ def test_the_code_of_the_card_runs_and_estimates(
     names: tuple[Any, ...], unit: str, format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    answers = crowd(600, names)
+    answers = crowd(200, names)
     published = publish_labels(answers, epsilon=6, classes=names, unit=unit, randomness=Randomness.simulation(5))
     published.write(tmp_path / "data", format=format_)
     ran = run_code((tmp_path / "data" / "README.md").read_text(), tmp_path / "data", monkeypatch)
@@ -154,7 +154,7 @@ def test_what_cannot_be_published_is_refused_before_anything_is_spent(tmp_path: 
 
 
 def test_a_preview_is_for_the_operator_and_repeatable() -> None:
-    preview = preview_labels(crowd(120), epsilons=[1, 8], draws=2, progress=False)
+    preview = preview_labels(crowd(60), epsilons=[1, 8], draws=2, progress=False)
     assert preview.mark == "not private"
     first, last = preview.rows
     assert first.alpha_width is not None
@@ -163,11 +163,9 @@ def test_a_preview_is_for_the_operator_and_repeatable() -> None:
     assert last.same > first.same
     assert last.alpha == pytest.approx(preview.alpha, abs=0.05)
     assert "in effect not protected" in last.person
-    again = preview_labels(crowd(120), epsilons=[1, 8], draws=2, progress=False)
-    assert again.to_dict() == preview.to_dict()
+    again = preview_labels(crowd(60), epsilons=[8], draws=2, seed=1_000_003, progress=False)
+    assert again.rows == (last,)  # the same draws
     assert [len(row) for row in preview.cells()] == [7, 7, 7]
-    person = preview_labels(crowd(120), epsilons=[1], unit="person", draws=2, progress=False)
-    assert person.rows[0].person == "protected (epsilon 1)"
 
 
 def test_a_study_draws_once_and_keeps_previews_private(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ which for k-ary response is (1[report = report'] - (1 - a^2)/k) / a^2. A respons
   (T n)^2 is subtracted.
 - coefficient: (observed - chance) / (1 - chance).
 
-Without randomization (a = 1, other = 0, w = 1, d = 0, K = 1) these are the classical coefficients, to the last digit. ∎ (For kappa
+Without randomization (a = K = w = 1, other = d = 0) these are the classical coefficients, to the last digit. ∎ (For kappa
 with different numbers of people per task, tasks weigh equally; with the same number it is Fleiss' own formula.)
 
 **Intervals** are jackknife intervals over tasks with Student's t. They are about *other tasks and the same people*: 95%
