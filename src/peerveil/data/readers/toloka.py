@@ -25,7 +25,7 @@ def toloka_labels(file: InputFile, options: ReadOptions) -> RawTable:
     The task is ``ASSIGNMENT:task_id``. Golden answers become the truth. Rejected and skipped assignments and tasks without an
     answer are left out, and noted.
     """
-    separator = separator_of(file, "csv")
+    separator = separator_of(file, "tsv" if file.suffix in (".tsv", ".tab") else "csv")
     names = csv_header(file, separator)
     if "task" not in options.columns and _TASK not in names:
         inputs = [name for name in names if name.startswith("INPUT:")]
