@@ -17,6 +17,7 @@ from peerveil.study.truth_planning import (
     NOTHING_PUBLISHED,
     WHOM,
     CompareEpsilons,
+    Engine,
     Model,
     PlanCollection,
     SeenClasses,
@@ -51,10 +52,6 @@ ClassPrior = Annotated[
     Setting(
         "Shares of the classes: even, estimated, or even unless the reports show classes of different sizes (shrunk)."
     ),
-]
-Engine = Annotated[
-    Literal["auto", "memory", "duckdb", "spark"],
-    Setting("Where to compute: in memory, out of core (duckdb), or on a Spark cluster; auto chooses by size."),
 ]
 
 

@@ -10,7 +10,7 @@ from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart, person_cautions, public_name, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, InnerShare, Range, require
-from peerveil.study.truth_planning import NOTHING_PUBLISHED, WHOM, Seed, SeenClasses, Unit, check_classes_of
+from peerveil.study.truth_planning import NOTHING_PUBLISHED, WHOM, Engine, Seed, SeenClasses, Unit, check_classes_of
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
@@ -58,6 +58,7 @@ class EstimateAgreement(Action["Labels"]):
     ] = False
     classes: SeenClasses = None
     level: Annotated[InnerShare, Setting("Confidence level of the intervals.")] = 0.95
+    engine: Engine = "auto"
 
     def __post_init__(self) -> None:
         require(0.5 <= self.level <= 0.9999, "level", got=self.level, want="a level from 0.5 to 0.9999, such as 0.95")
@@ -69,19 +70,20 @@ class EstimateAgreement(Action["Labels"]):
             require(self.epsilon is None, "randomized", got=got, want=want)
 
     def in_memory(self, source: StudyFile) -> bool:
-        """Not for a file that states its own terms."""
+        """Not for a database, nor for a file that states its own terms."""
         from peerveil.truth.wire import is_answer_file
 
-        return not is_answer_file(source.path)
+        in_memory = not source.several and (self.engine in ("auto", "memory") or bool(source.columns))
+        return in_memory and not is_answer_file(source.path)
 
     def guarantee(self, inputs: Inputs[Labels]) -> None:
         """Nothing to debit. Impossible answers, and terms that the file states itself, are refused here."""
         from peerveil.truth.wire import stated_answers
 
-        if inputs.table is None:
-            stated_answers(inputs.file.path, epsilon=self.epsilon, classes=self.classes)
-        else:
+        if inputs.table is not None:
             check_classes_of(inputs.table, self.classes)
+        elif stated_answers(inputs.file.path, epsilon=self.epsilon, classes=self.classes) is None:
+            inputs.file.check_files()
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Estimate."""
@@ -110,14 +112,15 @@ class EstimateAgreement(Action["Labels"]):
         from peerveil.truth import NotRandomized
         from peerveil.truth.answers import read_classes
         from peerveil.truth.coefficients import agreement_of
-        from peerveil.truth.wire import read_answers
+        from peerveil.truth.wire import is_answer_file, read_answers
 
+        source = inputs.file.path if inputs.table is None else inputs.table
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotRandomized)
-            if inputs.table is None:
+            if inputs.table is None and is_answer_file(inputs.file.path):
                 return agreement_of(read_answers(inputs.file.path), level=self.level)
             outputs: Outputs[Agreement, AnnotatorAgreement] = self.call(
-                inputs.table, but=("randomized",), classes=read_classes(self.classes, inputs.table)
+                source, but=("randomized",), classes=read_classes(self.classes, inputs.table)
             )
             return outputs
 

@@ -57,13 +57,15 @@ from peerveil.truth.guarantee import NotRandomized, device_guarantee, doubt
 from peerveil.truth.models import Channel
 from peerveil.truth.pairs import PairCounts, count_in_memory, count_in_tables
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, answered_share, effective_epsilon
+from peerveil.truth.tables import count_answers, is_source, open_answers
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
 
-ENGINES: Final = ("memory", "duckdb", "spark")
+ENGINES: Final = ("auto", "memory", "duckdb", "spark")
+_MAX_IN_MEMORY: Final = 50_000_000  # reports; more go to DuckDB
 _CERTAIN: Final = 2.0  # standard errors by which chance agreement must be below 1
 _ROUNDING: Final = 1e-12
 _MOST_LOOKED_AT: Final = 1_000_000  # tasks that the doubt whether reports are randomized looks at
@@ -76,7 +78,7 @@ def agreement(
     classes: int | Sequence[Hashable] | None = None,
     level: float = 0.95,
     columns: Mapping[str, str] | None = None,
-    engine: str = "memory",
+    engine: str = "auto",
     guarantee: Guarantee | None = None,
     connection: BaseBackend | None = None,
 ) -> Agreement:
@@ -85,8 +87,8 @@ def agreement(
     Parameters
     ----------
     reports
-        Labels, a pandas or Polars frame with columns task, worker and label, or a file name; for a database also a pattern such
-        as ``reports/*.parquet`` or an Ibis table.
+        Labels, a pandas or Polars frame with columns task, worker and label, a file name, a pattern such as
+        ``reports/*.parquet``, or an Ibis table.
     epsilon
         Of the response for one answer; ``None`` if answers were not randomized, which gives the classical coefficients.
     classes
@@ -96,7 +98,8 @@ def agreement(
     columns
         Names of the columns task, worker and label, where they differ: ``{"task": "item"}``.
     engine, connection
-        ``"memory"``, ``"duckdb"`` (out of core) or ``"spark"``, and an Ibis connection to use.
+        ``"memory"``, ``"duckdb"`` (out of core), ``"spark"``, or ``"auto"``: memory up to 50 million reports. And an Ibis
+        connection to use.
     guarantee
         The guarantee of the reports; by default local attribute DP for one answer, if they were randomized before they were
         collected.
@@ -124,7 +127,7 @@ def agreement_by_person(
     classes: int | Sequence[Hashable] | None = None,
     level: float = 0.95,
     columns: Mapping[str, str] | None = None,
-    engine: str = "memory",
+    engine: str = "auto",
     guarantee: Guarantee | None = None,
     connection: BaseBackend | None = None,
 ) -> Outputs[Agreement, AnnotatorAgreement]:
@@ -132,10 +135,13 @@ def agreement_by_person(
     exact = None if epsilon is None else read_epsilon(epsilon)
     number(level, "level", 0.5, 0.9999, want="a confidence level from 0.5 to 0.9999, such as 0.95")
     one_of(engine, "engine", ENGINES)
+    source = reports if columns is None else Labels.of(reports, "reports", columns=columns)
+    is_stored = not isinstance(source, Labels) and is_source(source)
+    if engine == "auto":
+        engine = "duckdb" if is_stored and count_answers(source, connection) > _MAX_IN_MEMORY else "memory"
     if engine == "memory":
-        counts = count_in_memory(reports, classes, columns)
+        counts = count_in_memory(open_answers(source, connection) if is_stored else source, classes)
     else:
-        source = reports if columns is None else Labels.of(reports, "reports", columns=columns)
         counts = count_in_tables(source, classes, engine, connection)
     channel = Channel.of(None if exact is None else float(exact), len(counts.classes))
     result = Agreement(

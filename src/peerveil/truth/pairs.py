@@ -7,7 +7,7 @@ so that what comes back does not grow with the data.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,9 +74,7 @@ class PairCounts:
         return cls(tuple(classes), tasks, np.rint(people), pairs, inverse, votes, by_person, loads.to_numpy())
 
 
-def count_in_memory(
-    reports: Any, classes: int | Sequence[Hashable] | None, columns: Mapping[str, str] | None = None
-) -> PairCounts:
+def count_in_memory(reports: Any, classes: int | Sequence[Hashable] | None) -> PairCounts:
     """The counts of a table in memory.
 
     >>> table = {"task": [1, 1, 1, 2], "worker": ["a", "b", "b", "a"], "label": [0, 0, 1, 0]}
@@ -84,7 +82,7 @@ def count_in_memory(
     >>> counts.people.tolist(), counts.pairs.tolist(), counts.votes.tolist(), counts.loads.tolist()
     ([2.0], [1.0], [[1.5, 0.5]], [2, 2])
     """
-    table = Labels.of(reports, "reports", columns=columns)
+    table = Labels.of(reports, "reports")
     class_list = observed_classes(table.frame["label"]) if classes is None else check_classes(classes)
     code = pl.Series("label", table.codes(class_list))  # refuses what is none of the classes
     frame = table.frame.select("task", "worker").with_columns(code)
