@@ -19,7 +19,7 @@ from peerveil.data import Labels
 from peerveil.data.engines import load_ibis, quiet
 from peerveil.data.labels import check_classes
 from peerveil.truth.answers import observed_classes
-from peerveil.truth.tables import known_classes, open_answer_table, polars_frame
+from peerveil.truth.tables import known_classes, open_answer_table
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -111,19 +111,17 @@ def count_in_tables(
 ) -> PairCounts:
     """The counts of files or an Ibis table, made by the database."""
     with quiet(), open_answer_table(source, engine, connection) as (_, table):
-        loads = polars_frame(table.group_by("worker", "label").aggregate(n=table.count()))
+        loads = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if loads.height == 0:
             raise BadInput("reports", got=Verbatim("no reports"), want="at least one report")
         class_list = known_classes(loads["label"], classes)
         shares = _shares(table)
-        kind = polars_frame(_by_task(shares, class_list))
+        kind = _polars(_by_task(shares, class_list))
         by_answer = shares.group_by("task", "worker").aggregate(x=(shares.x / (shares.n - 1)).sum())
         by_person = by_answer.group_by("worker").aggregate(
             tasks=by_answer.count(), total=by_answer.x.sum(), squares=(by_answer.x * by_answer.x).sum()
         )
-        return PairCounts.of(
-            class_list, kind, polars_frame(by_person), loads.group_by("worker").agg(pl.col("n").sum())["n"]
-        )
+        return PairCounts.of(class_list, kind, _polars(by_person), loads.group_by("worker").agg(pl.col("n").sum())["n"])
 
 
 def _shares(table: Table) -> Table:
@@ -146,3 +144,10 @@ def _by_task(shares: Table, classes: Sequence[Any]) -> Table:
         people=shares.n.max(), pairs=shares.x.sum(), inverse=(shares.m / (shares.r * shares.r)).sum(), **votes
     )
     return tasks.group_by(["people", "pairs", "inverse", *votes]).aggregate(tasks=tasks.count())
+
+
+def _polars(expression: Table) -> pl.DataFrame:
+    """What an Ibis expression gives, in memory."""
+    frame = pl.from_arrow(expression.to_pyarrow())
+    assert isinstance(frame, pl.DataFrame)
+    return frame

@@ -26,7 +26,7 @@ from peerveil.data.engines import connect, is_table, load_ibis, open_table, quie
 from peerveil.data.labels import check_classes
 from peerveil.data.schema import LABELS
 from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
-from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
+from peerveil.truth.em import CoinWeights, Counted, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -47,7 +47,7 @@ def count_answers(source: object, connection: BaseBackend | None = None) -> int:
     if connection is None and not is_table(source):
         return sum(_rows(path) for path in _files(source))
     with open_answer_table(source, "duckdb", connection) as (_, table):
-        return int(polars_frame(table.aggregate(n=table.count())).item())
+        return int(_polars(table.aggregate(n=table.count())).item())
 
 
 def open_answers(source: object, connection: BaseBackend | None = None) -> pl.DataFrame:
@@ -59,7 +59,7 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
     with open_answer_table(source, "duckdb", connection) as (_, table):
-        return polars_frame(table.select(*_COLUMNS))
+        return _polars(table.select(*_COLUMNS))
 
 
 def _files(source: object) -> list[str]:
@@ -113,7 +113,7 @@ class TableEngine:
         self._connection, self._ibis = connection, load_ibis()
         self._spark = connection.name == "pyspark"
         self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
-        counts = polars_frame(table.group_by("worker", "label").aggregate(n=table.count()))
+        counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
         self.classes = known_classes(counts["label"], classes)
@@ -127,7 +127,7 @@ class TableEngine:
         self._data = self._store("data", coded.select("task", "w", "r").order_by("task"))
         self._gold, self.has_gold = None, bool(gold)
         if gold:
-            kind = polars_frame(self._data.select("task").limit(1))["task"].dtype
+            kind = _polars(self._data.select("task").limit(1))["task"].dtype
             known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
             self._gold = self._store("gold", self._small_table(pl.DataFrame(known)))
 
@@ -158,21 +158,21 @@ class TableEngine:
             ids = data.select("task").distinct()
             numbered = ids.mutate(place=self._ibis.row_number().over(self._ibis.window(order_by=ids.task)))
             data = data.semi_join(numbered.filter(numbered.place % math.ceil(total / size) == 0), "task")
-        frame = polars_frame(data.select("task", "w", "r"))
+        frame = _polars(data.select("task", "w", "r"))
         table = {"task": frame["task"], "worker": frame["w"].cast(pl.Int64), "label": frame["r"].cast(pl.Int64)}
         answers = EncodedAnswers.of(pl.DataFrame(table), len(self.classes))
         worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
         return EncodedAnswers(answers.tasks, self.workers, answers.classes, answers.start, worker, answers.label)
 
-    def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
+    def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
         """Initialize the posteriors with vote shares and return their expected counts."""
         assert posterior is None
         shares = {p: (self._data.r == z).cast("float64").mean() for z, p in enumerate(self._columns("p"))}
         self._posterior = self._store("posterior", self._with_gold(self._data.group_by("task").aggregate(**shares)))
-        return self._counts(one_coin=one_coin)
+        return self._counts(counted)
 
-    def e_step(self, parameters: Parameters) -> EStep:
-        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
+    def e_step(self, parameters: Parameters, counted: Counted) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts."""
         p, s, e = (self._columns(stem) for stem in "pse")
         scores = self._scores(parameters)
         shifted = scores.mutate(best=self._ibis.greatest(*(scores[name] for name in s)))
@@ -182,8 +182,8 @@ class TableEngine:
         shares = {p[z]: summed[e[z]] / summed.total for z in range(len(p))}
         posterior = summed.select("task", *s, normalizer=normalizer, **shares)
         self._posterior = self._store("posterior", self._with_gold(posterior))
-        log_likelihood = polars_frame(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
-        return EStep(float(log_likelihood), self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
+        log_likelihood = _polars(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
+        return EStep(float(log_likelihood), self._counts(counted))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
@@ -191,14 +191,14 @@ class TableEngine:
         joined = self._data.join(self._posterior.select("task", *names), "task")
         answers = joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
         c = answers.correct
-        frame = polars_frame(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
+        frame = _polars(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
         moments = np.zeros((2, self.loads.size))
         moments[:, frame["w"].to_numpy()] = frame.select("correct", "uncertainty").to_numpy().T
         return moments
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
-        frame = polars_frame(self._posterior.select("task", *self._columns("p"))).sort("task")
+        frame = _polars(self._posterior.select("task", *self._columns("p"))).sort("task")
         return frame["task"], frame.drop("task").to_numpy()
 
     def _columns(self, stem: str) -> list[str]:
@@ -219,18 +219,16 @@ class TableEngine:
         scores = joined.group_by("task").aggregate(**{s: joined[s].sum() for s in columns})
         return scores.mutate(**{s: scores[s] + float(parameters.log_prior[z]) for z, s in enumerate(columns)})
 
-    def _counts(self, *, one_coin: bool) -> ExpectedCounts:
+    def _counts(self, counted: Counted) -> ExpectedCounts:
         """The expected counts of the stored posteriors."""
         names = self._columns("p")
         p = self._posterior.select("task", *names)
         joined = self._data.join(p, "task")
-        frame = polars_frame(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
+        frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
         by_worker = np.zeros((self.loads.size, len(names), len(names)))
         by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
-        if one_coin:
-            by_worker = np.trace(by_worker, axis1=1, axis2=2)
-        by_class = polars_frame(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
-        return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
+        by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
+        return ExpectedCounts.of_table(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64), counted)
 
     def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""
@@ -285,8 +283,7 @@ def known_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -
     return tuple(class_list)
 
 
-def polars_frame(expression: Table) -> pl.DataFrame:
-    """What an Ibis expression gives, in memory."""
+def _polars(expression: Table) -> pl.DataFrame:
     with quiet():
         frame = pl.from_arrow(expression.to_pyarrow())
     assert isinstance(frame, pl.DataFrame)
