@@ -11,12 +11,14 @@ from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
+from peerveil.study.truth_agreement import EstimateAgreement, PreviewLabels, PublishLabels
 from peerveil.study.truth_gold import ChooseGold, Gold, add_gold, gold_of
 from peerveil.study.truth_planning import (
     MODELS,
     NOTHING_PUBLISHED,
     WHOM,
     CompareEpsilons,
+    Engine,
     Model,
     PlanCollection,
     SeenClasses,
@@ -52,10 +54,6 @@ ClassPrior = Annotated[
     Setting(
         "Shares of the classes: even, estimated, or even unless the reports show classes of different sizes (shrunk)."
     ),
-]
-Engine = Annotated[
-    Literal["auto", "memory", "duckdb", "spark"],
-    Setting("Where to compute: in memory, out of core (duckdb), or on a Spark cluster; auto chooses by size."),
 ]
 
 
@@ -369,6 +367,6 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
-    RandomizeAnswers, InferLabels, LabelAnswers, ChooseGold, EstimateShares, CompareEpsilons, PlanCollection, PlanPoll,
-    SimulateCrowd
+    RandomizeAnswers, InferLabels, LabelAnswers, ChooseGold, EstimateShares, EstimateAgreement, PublishLabels, PreviewLabels,
+    CompareEpsilons, PlanCollection, PlanPoll, SimulateCrowd,
 )  # fmt: skip

@@ -16,6 +16,9 @@ improved.
 - **Shares of a population**: :func:`estimate_shares`, for a poll; :mod:`peerveil.truth.shares_groups` compares groups,
   :mod:`peerveil.truth.shares_cross` joins two questions, :mod:`peerveil.truth.shares_regression` explains an answer.
   :func:`plan_shares` says how many people are needed.
+- **Agreement** between people: :func:`agreement` gives alpha and kappa of what people think, with intervals,
+  from their randomized answers.
+- **Publish** labels per annotator, with a data card: :func:`publish_labels`; :mod:`peerveil.truth.publish` previews it.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
@@ -33,11 +36,13 @@ expected counts (``e_step``). ``em`` holds both protocols and the loop; the mode
 True
 """
 
+from peerveil.truth.coefficients import agreement
 from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
 from peerveil.truth.gold import choose_gold
 from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
+from peerveil.truth.publish import publish_labels
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult
 from peerveil.truth.shares import estimate_shares
@@ -55,11 +60,13 @@ __all__ = [
     "TruthPlan",
     "TruthResult",
     "abilities_like",
+    "agreement",
     "choose_gold",
     "compare_truth",
     "estimate_shares",
     "plan_shares",
     "plan_truth",
+    "publish_labels",
     "randomize",
     "randomize_answers",
     "simulate_crowd",

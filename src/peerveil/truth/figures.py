@@ -12,8 +12,10 @@ from peerveil.report import COLORS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from peerveil.truth.agreement_result import Agreement
     from peerveil.truth.gold import GoldCheck
     from peerveil.truth.plan import TruthComparison, TruthPlan
+    from peerveil.truth.publish import LabelsPreview
     from peerveil.truth.randomize import RandomizedAnswers
     from peerveil.truth.result import TruthResult
 
@@ -115,3 +117,46 @@ def draw_classes(sent: RandomizedAnswers, ax: Axes) -> None:
     ax.set_xticks(place, [name if len(name) < 16 else f"{name[:14]}…" for name in map(str, classes)])
     ax.set(ylabel="share", ylim=(0, 1.02))
     ax.legend(fontsize="small")
+
+
+def draw_preview(preview: LabelsPreview, ax: Axes) -> None:
+    """Same labels, correct labels and alpha with its typical interval, against epsilon."""
+    x = [row.epsilon for row in preview.rows]
+    same = [row.same for row in preview.rows]
+    ax.plot(x, same, "o-", ms=4, color=COLORS["private"], label="same label as without privacy")
+    right = [row.accuracy for row in preview.rows if row.accuracy is not None]
+    if right:
+        ax.plot(x, right, "s-", ms=4, color=COLORS["good"], label="correct label")
+    known = [(row.epsilon, row.alpha, row.alpha_width / 2) for row in preview.rows if row.alpha_width is not None]
+    if known:
+        place, alpha, half = np.array(known, dtype=float).T
+        label = "Krippendorff's alpha, typical 95% interval"
+        ax.errorbar(place, alpha, yerr=half, fmt="D", ms=4, capsize=4, color=COLORS["accent"], label=label)
+    if preview.alpha is not None:
+        ax.axhline(preview.alpha, color=COLORS["truth"], ls="--", lw=1, label="alpha without privacy")
+    ax.set_ylim(-0.05, 1.05)
+    _finish(ax, x, f"epsilon of one {preview.unit}", "share of tasks, alpha")
+    ax.legend(fontsize="small", loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
+
+
+def draw_agreement(result: Agreement, ax: Axes) -> None:
+    """Coefficients with their intervals, and what one would read off the reports without correction."""
+    names = {
+        "Krippendorff's alpha": result.krippendorff,
+        "Fleiss' kappa": result.fleiss,
+        "agreeing pairs": result.observed,
+    }
+    place = np.arange(len(names))[::-1]
+    values, lower, upper, raw = np.array(
+        [[c.value, min(c.lower, c.value), max(c.upper, c.value), c.of_reports] for c in names.values()]
+    ).T
+    label = f"estimate, {100 * result.level:g}% interval"
+    ax.errorbar(
+        values, place, xerr=[values - lower, upper - values], fmt="o", color=COLORS["private"], capsize=4, label=label
+    )
+    if result.epsilon is not None:
+        ax.plot(raw, place, "x", color=COLORS["truth"], ms=8, label="read off the reports, uncorrected")
+    ax.set_yticks(place, list(names))
+    ax.set(xlabel="agreement (1: complete; alpha and kappa 0: by chance)", ylim=(-0.6, len(names) - 0.4))
+    ax.set_xlim(min(-0.02, float(lower.min()) - 0.02, float(raw.min()) - 0.02), 1.02)
+    ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize="small")

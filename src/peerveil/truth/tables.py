@@ -46,7 +46,7 @@ def count_answers(source: object, connection: BaseBackend | None = None) -> int:
     """How many answers there are; of files that only memory can read, 0."""
     if connection is None and not is_table(source):
         return sum(_rows(path) for path in _files(source))
-    with _open(source, "duckdb", connection) as (_, table):
+    with open_answer_table(source, "duckdb", connection) as (_, table):
         return int(_polars(table.aggregate(n=table.count())).item())
 
 
@@ -58,7 +58,7 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
             return pl.concat(frames)
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
-    with _open(source, "duckdb", connection) as (_, table):
+    with open_answer_table(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
 
 
@@ -79,7 +79,9 @@ def _rows(path: str) -> int:
 
 
 @contextmanager
-def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
+def open_answer_table(
+    source: object, engine: str, connection: BaseBackend | None
+) -> Iterator[tuple[BaseBackend, Table]]:
     """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
     with ExitStack() as stack:
         if connection is None and not is_table(source):
@@ -114,7 +116,7 @@ class TableEngine:
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
-        self.classes = _read_classes(counts["label"], classes)
+        self.classes = known_classes(counts["label"], classes)
         loads = counts.group_by("worker").agg(pl.col("n").sum()).sort("worker")
         self.workers, self.loads = loads["worker"], loads["n"].to_numpy()
         coded = table.select(*_COLUMNS)
@@ -140,7 +142,7 @@ class TableEngine:
         connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
-        with _open(labels, engine, connection) as (backend, table):
+        with open_answer_table(labels, engine, connection) as (backend, table):
             tables = cls(backend, table, classes, gold)
             try:
                 yield tables
@@ -271,7 +273,7 @@ def _new_name(stem: str) -> str:
     return f"peerveil_{stem}_{uuid4().hex}"
 
 
-def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+def known_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
     """The classes; an answer that is none of them is refused."""
     if classes is None:
         return tuple(observed_classes(labels))
