@@ -61,7 +61,9 @@ class ExpectedCounts:
     """What an M-step reads, in expectation over the posteriors."""
 
     by_class: Floats  # [class]: tasks of each class
-    by_worker: Floats  # correct answers: [worker] or [worker, class]; or answers by what is correct: [worker, answer, class]
+    by_worker: (
+        Floats  # correct answers: [worker] or [worker, class]; or answers by what is correct: [worker, answer, class]
+    )
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
     @classmethod
@@ -70,7 +72,11 @@ class ExpectedCounts:
         if counted == "answers by class":
             return cls(by_class, table, loads)
         correct = np.diagonal(table, axis1=1, axis2=2)
-        return cls(by_class, correct.sum(axis=1), loads) if counted == "correct" else cls(by_class, correct, table.sum(axis=1))
+        return (
+            cls(by_class, correct.sum(axis=1), loads)
+            if counted == "correct"
+            else cls(by_class, correct, table.sum(axis=1))
+        )
 
 
 @dataclass(slots=True)

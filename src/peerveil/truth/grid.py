@@ -89,7 +89,7 @@ class GridModel(EMModel):
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update the prior mean, all posteriors of abilities, and the common shift."""
-        k, workers = self.channel.k, len(counts.loads)
+        workers = len(counts.loads)
         hits = counts.by_worker.reshape(workers, -1)
         misses, columns = counts.loads.reshape(workers, -1) - hits, hits.shape[1]
         in_grid = self.log_correct[self.offsets[:columns]], self.log_wrong[self.offsets[:columns]], self.in_class
@@ -129,11 +129,10 @@ class GridModel(EMModel):
         workers, columns = hits.shape
         log_prior = self._log_history(part) + self.log_prior[self.mean]
         near, ratios = self._means_nearby()
-        score = _Score(
-            np.empty((workers, self.general.size)),
-            *(np.empty((workers, columns if self.in_class.size else 0, size)) for size in (self.grid.size, self.general.size)),
-            np.zeros(near.size),
-        )
+        in_classes = columns if self.in_class.size else 0
+        general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
+        inside = np.empty((workers, in_classes, self.general.size))
+        score = _Score(general, likelihood, inside, np.zeros(near.size))
         score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
         return score
 
