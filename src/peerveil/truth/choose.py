@@ -96,7 +96,11 @@ class Evidence:
     @property
     def model(self) -> str:
         """The name of what was chosen."""
-        coins = f"{self.weight:.2f} two-coin, else one-coin" if 0 < self.weight < 1 else ("two-coin" if self.weight else "one-coin")
+        coins = (
+            f"{self.weight:.2f} two-coin, else one-coin"
+            if 0 < self.weight < 1
+            else ("two-coin" if self.weight else "one-coin")
+        )
         return f"{' and '.join((coins, *self.confusions))} (auto)"
 
     @property
