@@ -1,8 +1,8 @@
 """More than two classes: models of which classes are confused, and when the automatic choice takes them.
 
 One-coin spreads a worker's errors evenly over the wrong classes. Two models do not: :class:`SharedErrorsModel` (everybody has
-one ability, and errors go where the crowd's errors go) and :class:`~peerveil.truth.models.ConfusionModel` (a matrix for every worker).
-They are estimated without a correct answer in sight, so they can be likelier than one-coin and yet wrong: what the crowd confuses
+one ability, and errors go where the crowd's errors go) and :class:`~peerveil.truth.models.ConfusionModel` (a matrix for every
+worker). They are estimated without a correct answer in sight, so they can be likelier than one-coin and yet wrong: what the crowd confuses
 cannot be distinguished from classes of other sizes, and a model that is free to, renames classes. On real answers to four classes
 of very different sizes, shared errors were 830 nats likelier on held-out reports at epsilon 1, and had 18% of the labels right
 instead of 57%. Hence two conditions, both on a sample:
@@ -80,7 +80,7 @@ class SharedErrorsModel(EMModel):
     def theta(self) -> Floats:
         """``theta[worker, class, answer]``: the probabilities of answers."""
         a = self.ability[:, None, None]
-        return np.where(self.wrong, np.maximum((1 - a) * self.errors, FLOOR), a)
+        return np.asarray(np.where(self.wrong, np.maximum((1 - a) * self.errors, FLOOR), a))
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update abilities and the shape of errors."""
