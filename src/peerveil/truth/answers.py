@@ -127,11 +127,12 @@ class EncodedAnswers:
         start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
 
-    def sample(self) -> EncodedAnswers:
-        """Whole tasks, evenly spaced, with about ``sample_size`` answers; the same on every engine."""
-        if len(self) <= self.sample_size:
+    def sample(self, size: int | None = None) -> EncodedAnswers:
+        """Whole tasks, evenly spaced, with about ``size`` answers (default: ``sample_size``); the same on every engine."""
+        size = self.sample_size if size is None else size
+        if len(self) <= size:
             return self
-        chosen = np.arange(0, len(self.tasks), math.ceil(len(self) / self.sample_size))
+        chosen = np.arange(0, len(self.tasks), math.ceil(len(self) / size))
         sizes = np.diff(self.start)[chosen]
         start = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])

@@ -29,14 +29,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from peerveil.truth.em import EMFit, EMRun, Engine, ExpectedCounts, Limits
+from peerveil.truth.confusions import accepted, candidates
+from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior, common_ability, majority_posterior
@@ -65,6 +66,8 @@ class Evidence:
 
     bounds: dict[tuple[str, bool], float]
     """By biases and shift, the logarithms of the likelihoods of the six explanations, relative to the best."""
+    confusions: dict[str, float] = field(default_factory=dict)
+    """Models of confused classes that are averaged with the others: by how many nats each predicts held-out reports better."""
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -93,9 +96,12 @@ class Evidence:
     @property
     def model(self) -> str:
         """The name of what was chosen."""
-        if self.weight == 0:
-            return "one-coin (auto)"
-        return "two-coin (auto)" if self.weight == 1 else f"{self.weight:.2f} two-coin, else one-coin (auto)"
+        coins = (
+            f"{self.weight:.2f} two-coin, else one-coin"
+            if 0 < self.weight < 1
+            else ("two-coin" if self.weight else "one-coin")
+        )
+        return f"{' and '.join((coins, *self.confusions))} (auto)"
 
     @property
     def in_words(self) -> str:
@@ -220,12 +226,32 @@ class AutoModel:
             for biases, weight in evidence.weights.items()
             if weight > 0
         ]
+        if gains := self._confusions():
+            evidence = replace(evidence, confusions=gains)
+            models = [model for name, model in self._candidates().items() if name in gains]
+            fits = [(weight / 2, fit) for weight, fit in fits]
+            fits += [(0.5 / len(models), model.fit(engine, limits, start)) for model in models]
         fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
             fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
         return fit
+
+    def _candidates(self) -> Mapping[str, EMModel]:
+        pilot = self.pilot
+        workers = len(pilot.answers.workers)
+        return candidates(pilot.channel, self.class_prior, workers, pilot.strength, pilot.mean, self.history)
+
+    def _confusions(self) -> dict[str, float]:
+        """The models of confused classes to average with, and what speaks for each (:mod:`peerveil.truth.confusions`)."""
+        pilot = self.pilot
+        if pilot.channel.k == 2:
+            return {}  # with two classes every confusion is a bias
+        one_coin = GridModel(
+            pilot.channel, self.class_prior, pilot.answers.loads, pilot.strength, mean=pilot.mean, history=self.history
+        )
+        return accepted(pilot.answers, one_coin, self._candidates(), pilot.channel)
 
     def _model(self, biases: str, engine: Engine) -> GridModel:
         # for labels more cautious than in the pilot: they suffer more from too much bias than from too little

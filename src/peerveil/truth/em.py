@@ -61,9 +61,8 @@ class ExpectedCounts:
     """What an M-step reads, in expectation over the posteriors."""
 
     by_class: Floats  # [class]: tasks of each class
-    by_worker: (
-        Floats  # correct answers: [worker] or [worker, class]; or answers by what is correct: [worker, answer, class]
-    )
+    by_worker: Floats
+    """Correct answers, [worker] or [worker, class]; or answers by what is correct, [worker, answer, class]."""
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
     @classmethod
