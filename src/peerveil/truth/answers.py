@@ -67,7 +67,7 @@ class EncodedAnswers:
     @property
     def vote_shares(self) -> Floats:
         """The share of each class among the answers to each task; even for a task without answers."""
-        total = self.votes.sum(axis=1, keepdims=True)
+        total = np.diff(self.start)[:, None].astype(np.float64)
         shares = np.full_like(self.votes, 1 / self.k)
         np.divide(self.votes, total, out=shares, where=total > 0)
         return shares

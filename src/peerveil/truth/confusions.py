@@ -1,15 +1,15 @@
 """More than two classes: models of which classes are confused, and when the automatic choice takes them.
 
-One-coin spreads a worker's errors evenly over the wrong classes. Two models do not: :class:`SharedErrorsModel` (everybody has
-one ability, and errors go where the crowd's errors go) and :class:`~peerveil.truth.models.ConfusionModel` (a matrix for every
-worker). They are estimated without a correct answer in sight, so they can be likelier than one-coin and yet wrong: what the crowd confuses
-cannot be distinguished from classes of other sizes, and a model that is free to, renames classes. On real answers to four classes
+One-coin spreads a worker's errors evenly over the wrong classes. Two models do not: :class:`SharedErrorsModel` (one ability per
+worker, and errors go where the crowd's errors go) and :class:`~peerveil.truth.models.ConfusionModel` (a matrix for every worker).
+They are estimated without a correct answer in sight, so they can be likelier than one-coin and yet wrong: what the crowd confuses
+cannot be distinguished from classes of other sizes, and a model that is free to renames classes. On real answers to four classes
 of very different sizes, shared errors were 830 nats likelier on held-out reports at epsilon 1, and had 18% of the labels right
 instead of 57%. Hence two conditions, both on a sample:
 
 - *held-out reports*: fitted on three quarters of the reports, the model predicts the others clearly better than one-coin does;
-- *class shares*: its labels give the classes nearly the same shares of the labels as those of one-coin (total variation at
-  most 10%). Models that rename classes move shares by 20% and more.
+- *class shares*: its labels give the classes nearly the same shares of the tasks as those of one-coin (total variation at most
+  10%). Models that rename classes move shares by 20% and more.
 
 A model that meets both is averaged with the default, which keeps half of the weight.
 """
