@@ -24,7 +24,7 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
-from peerveil.core.randomness import Randomness, Response
+from peerveil.core.randomness import Randomness, Response, SubsetResponse, best_response
 from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
@@ -181,12 +181,17 @@ class RandomizedAnswers(AnswersResult):
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """Randomized answers with the ids of workers, and the terms under which they were sent: for the operator."""
+    """Randomized answers with the ids of workers, and the terms under which they were sent: for the operator.
+
+    If persons chose among protection levels, ``levels`` are their responses by rising epsilon, ``response`` is the last of them, and
+    the column epsilon of ``answers`` says which level each answer has.
+    """
 
     answers: Labels
-    response: Response
+    response: Response | SubsetResponse
     missing: Any
     guarantee: Guarantee
+    levels: tuple[Response | SubsetResponse, ...] = ()
 
     def fit(self, *, model: str = "auto", **settings: Any) -> Outputs[TruthResult, WorkerAbilities]:
         """Infer labels: a result for everybody, and the abilities by the ids of workers for the operator.
