@@ -12,7 +12,7 @@ import numpy as np
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.lazy import njit
 from peerveil.truth.em import CoinWeights, Counted, EMModel, ExpectedCounts, Parameters
-from peerveil.truth.kernels import exponentials
+from peerveil.truth.kernels import exponentiate
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
@@ -103,7 +103,7 @@ class GridModel(EMModel):
         for part in chunks:
             data = hits[part], misses[part]
             score = self._score(*data, in_grid, part) if only_score is None else only_score
-            out = correct[part], wrong[part], mean[part], square[part], hits_on_grid, misses_on_grid
+            out = correct[part], wrong[part], mean[part], square[part], hits_on_grid, misses_on_grid, self.shift
             penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
@@ -181,6 +181,17 @@ class _Score:
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _lower_to_zero(row: Floats) -> float:
+    """Subtract the largest number of a row from all; returns it."""
+    top: float = row[0]
+    for g in range(1, row.size):
+        top = max(top, row[g])
+    for g in range(row.size):
+        row[g] -= top
+    return top
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def weigh(
     hits: Floats,
     misses: Floats,
@@ -200,37 +211,45 @@ def weigh(
     """
     workers, columns = hits.shape
     cells, abilities, log_scale = general.shape[1], log_correct.shape[1], 0.0
-    x, work = np.empty(max(cells, abilities)), np.empty(max(cells, abilities))
     for w in range(workers):
         row = general[w]
-        x[:cells] = log_prior[w if len(log_prior) > 1 else 0]
-        if not in_class.size:
-            for z in range(columns):
-                for g in range(cells):
-                    x[g] += hits[w, z] * log_correct[z, g] + misses[w, z] * log_wrong[z, g]
-        top = x[:cells].max()
-        log_scale += top
-        x[:cells] -= top
-        exponentials(x, cells, work, work.view(np.int64), row, row.view(np.int64))
+        row[:] = log_prior[w if len(log_prior) > 1 else 0]
+        for z in range(columns):
+            of_ability = likelihood[w, z] if in_class.size else row
+            if in_class.size:
+                of_ability[:] = 0.0
+            for a in range(abilities):
+                of_ability[a] += hits[w, z] * log_correct[z, a] + misses[w, z] * log_wrong[z, a]
+            if in_class.size:
+                log_scale += _lower_to_zero(of_ability)
+        log_scale += _lower_to_zero(row)
+    exponentiate(general.reshape(-1))
+    exponentiate(likelihood.reshape(-1))
+    sums = np.empty(cells)
+    for w in range(workers):
+        row = general[w]
         # given u the classes are independent: a product of sums over abilities, then a sum over u
         for z in range(columns if in_class.size else 0):
-            for a in range(abilities):
-                x[a] = hits[w, z] * log_correct[z, a] + misses[w, z] * log_wrong[z, a]
-            top = x[:abilities].max()
-            x[:abilities] -= top
-            of_ability, of_general = likelihood[w, z], inside[w, z]
-            exponentials(x, abilities, work, work.view(np.int64), of_ability, of_ability.view(np.int64))
-            of_general[:] = 1e-300
-            for a in range(abilities):
+            p = likelihood[w, z]
+            for g in range(cells):
+                sums[g] = 1e-300
+            for a in range(0, abilities - 3, 4):  # four at once, so that sums are loaded and stored less often
+                p0, p1, p2, p3 = p[a], p[a + 1], p[a + 2], p[a + 3]
+                r0, r1, r2, r3 = in_class[a], in_class[a + 1], in_class[a + 2], in_class[a + 3]
                 for g in range(cells):
-                    of_general[g] += of_ability[a] * in_class[a, g]
+                    sums[g] += p0 * r0[g] + p1 * r1[g] + p2 * r2[g] + p3 * r3[g]
+            for a in range(abilities - abilities % 4, abilities):
+                for g in range(cells):
+                    sums[g] += p[a] * in_class[a, g]
             largest = 0.0
             for g in range(cells):
-                row[g] *= of_general[g]
+                inside[w, z, g] = sums[g]
+                row[g] *= sums[g]
                 largest = max(largest, row[g])
+            scale = 1.0 / largest
             for g in range(cells):
-                row[g] /= largest
-            log_scale += top + math.log(largest)
+                row[g] *= scale
+            log_scale += math.log(largest)
         for m in range(len(ratios)):
             total = 0.0
             for g in range(cells):
@@ -257,12 +276,13 @@ def expect(
     square: Floats,
     hits_on_grid: Floats,
     misses_on_grid: Floats,
+    shifted: bool,
 ) -> float:
     """Expectations over the posteriors of a score under a prior whose ``ratio`` to that of the score is given.
 
     Writes, by worker and class, the expected logarithms of the two probabilities, the mean ability and its square, and adds
     answers by ability to ``hits_on_grid[z, a]`` and ``misses_on_grid[z, a]``. Returns what the answers are expected to weigh,
-    minus the logarithms of the normalizers.
+    minus the logarithms of the normalizers. Counts on the grid are needed if models are ``shifted``.
     """
     workers, columns = hits.shape
     cells, abilities, penalty = general.shape[1], grid.size, 0.0
@@ -296,6 +316,7 @@ def expect(
                 log_q += q[a] * log_wrong[z, a]
                 first += q[a] * grid[a]
                 second += q[a] * grid[a] * grid[a]
+            for a in range(abilities if shifted else 0):
                 hits_on_grid[z, a] += hits[w, z] * q[a]
                 misses_on_grid[z, a] += misses[w, z] * q[a]
             correct[w, z], wrong[w, z], mean[w, z], square[w, z] = log_p, log_q, first, second

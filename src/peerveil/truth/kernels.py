@@ -49,6 +49,18 @@ def exponentials(x: Floats, size: int, shifted: Floats, shifted_bits: Ints, out:
         out_bits[j] += shifted_bits[j] << 52
 
 
+@njit(cache=True, error_model="numpy")
+def exponentiate(values: Floats) -> None:
+    """:func:`exponentials` of an array, in place."""
+    x, work = np.empty(_BLOCK_CELLS), np.empty(_BLOCK_CELLS)
+    for first in range(0, values.size, _BLOCK_CELLS):
+        size = min(_BLOCK_CELLS, values.size - first)
+        out = values[first : first + size]
+        for j in range(size):
+            x[j] = out[j]
+        exponentials(x, size, work, work.view(np.int64), out, out.view(np.int64))
+
+
 @njit(cache=True, error_model="numpy", fastmath={"contract"})
 def two_class_pass(
     start: Codes, code: Codes, evidence: Floats, log_odds: float, gold: Codes, posterior: Floats, counts: Floats
