@@ -36,7 +36,7 @@ _AS_GIVEN: Final = (
     "alone, not for publication"
 )
 _WHAT_REPORTS_SHOW: Final = (
-    "reports.csv numbers the workers at random. It shows which answers came from one person, on which tasks; it does not name "
+    "{} numbers the workers at random. It shows which answers came from one person, on which tasks; it does not name "
     "anybody, and it does not show what they answered."
 )
 _SUGGESTED_CLASSES: Final = 20
@@ -143,6 +143,7 @@ class RandomizeAnswers(Action["Labels"]):
         sent, collected = self.call(
             table,
             but=("model",),
+            response="k-ary" if self.model == "confusion" else "auto",
             classes=read_classes(self.classes, table),
             tasks=self._tasks(table),
             randomness=context.randomness,
@@ -152,7 +153,8 @@ class RandomizeAnswers(Action["Labels"]):
         outcome = _outcome("Correct labels, from randomized answers", result, workers, table)
         outcome.attack.append(f"For a whole person: {sent.person_guarantee.short}")
         part = outcome.public
-        part.findings.append(_WHAT_REPORTS_SHOW)
+        reports = "reports.csv" if sent.response.size == 1 else "reports.jsonl"  # a cell of CSV holds no list
+        part.findings.append(_WHAT_REPORTS_SHOW.format(reports))
         if sent.unsent:
             tasks = sent.answers.frame["task"].n_unique() + sent.unsent
             part.findings.append(
@@ -160,7 +162,10 @@ class RandomizeAnswers(Action["Labels"]):
                 "answers."
             )
         part.results |= {"epsilon_of_a_report": sent.response.exact_epsilon, "most_reports_of_a_person": sent.most}
-        part.csv("reports.csv", sent.frame())
+        if sent.response.size == 1:
+            part.csv(reports, sent.frame())
+        else:
+            part.files[reports] = sent.frame().write_ndjson()
         outcome.private.files["reports.jsonl"] = answers_text(collected)
         return outcome
 

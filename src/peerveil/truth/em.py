@@ -65,12 +65,16 @@ class ExpectedCounts:
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
     @classmethod
-    def of_table(cls, by_class: Floats, table: Floats, loads: Floats, counted: Counted) -> ExpectedCounts:
-        """What is to be counted, from answers by what is correct: [worker, answer, class]."""
+    def of_table(
+        cls, by_class: Floats, table: Floats, loads: Floats, counted: Counted, sizes: Floats | None = None
+    ) -> ExpectedCounts:
+        """What is to be counted, from answers (with ``sizes`` their rows) by what is correct: [worker, answer, class]."""
         if counted == "answers by class":
             return cls(by_class, table, loads)
         correct = np.diagonal(table, axis1=1, axis2=2)
-        return cls(by_class, correct.sum(axis=1), loads) if counted == "correct" else cls(by_class, correct, table.sum(axis=1))
+        if counted == "correct":
+            return cls(by_class, correct.sum(axis=1), loads)
+        return cls(by_class, correct, table.sum(axis=1) / (1.0 if sizes is None else sizes[:, None]))
 
 
 @dataclass(slots=True)
@@ -79,6 +83,14 @@ class CoinWeights:
 
     correct: Floats
     wrong: Floats
+
+    def of_rows(self, sizes: Floats) -> CoinWeights:
+        """The weights of each row, where an answer of worker w has ``sizes[w]`` rows: together they weigh as much as the answer.
+
+        With u and v the weights if the answer is correct and if not, every row weighs v/size, and u - v more if it names the class.
+        """
+        size = sizes.reshape(-1, *[1] * (self.wrong.ndim - 1))
+        return CoinWeights(self.correct - self.wrong + self.wrong / size, self.wrong / size)
 
     def table(self, k: int) -> Floats:
         """The same as [worker, answer, class]."""

@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Randomness, Response, SubsetResponse, best_response
+from peerveil.core.randomness.subsets import subset_size
 from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
@@ -37,6 +38,8 @@ from peerveil.truth.result import TruthResult, WorkerAbilities, is_pandas
 
 if TYPE_CHECKING:
     from peerveil.ledger import Account
+
+RESPONSES: Final = ("auto", "k-ary")
 
 
 def randomize(
@@ -104,10 +107,12 @@ def answers_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
 
 
 def _information(epsilon: float, k: int) -> float:
-    """Mutual information of an evenly spread answer and the randomized one, in nats."""
-    channel = Channel.of(epsilon, k)
-    keep, other = channel.keep, channel.other
-    return math.log(k) + keep * math.log(keep) + ((k - 1) * other * math.log(other) if other > 0 else 0.0)
+    """Mutual information of an evenly spread answer and the randomized one, in nats; of a subset of w classes
+    p ln(p k/w) + (1 - p) ln((1 - p) k/(k - w)).
+    """
+    w = subset_size(epsilon, k)
+    keep = Channel.of(epsilon, k, w).keep
+    return keep * math.log(keep * k / w) + ((1 - keep) * math.log((1 - keep) * k / (k - w)) if keep < 1 else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +137,7 @@ class RandomizedAnswers(AnswersResult):
     """
 
     answers: Labels = field(repr=False)
-    response: Response
+    response: Response | SubsetResponse
     unit: str
     missing: Any
     most: int
@@ -143,13 +148,15 @@ class RandomizedAnswers(AnswersResult):
         return self.most, self.response.exact_epsilon
 
     def frame(self) -> pl.DataFrame:
-        """The answers as a Polars table: task, worker (a random number) and label."""
+        """The answers as a Polars table: task, worker (a random number) and label (of a subset response a list)."""
         return self.answers.frame
 
     def summary(self) -> str:
         """The finding in one line."""
         hidden = ", which tasks were answered is hidden" if self.missing is not None else ""
-        return f"{plural(len(self.answers), 'randomized answer')}, epsilon {self.response.exact_epsilon} each{hidden}"
+        size, k = self.response.size, self.response.k
+        several = f" of {size} of the {k} classes" if size > 1 else ""
+        return f"{plural(len(self.answers), 'randomized answer')}{several}, epsilon {self.response.exact_epsilon} each{hidden}"
 
     def __str__(self) -> str:
         if self.unit == "answer":
@@ -166,6 +173,7 @@ class RandomizedAnswers(AnswersResult):
             "tasks_without_answer": self.unsent,
             "epsilon_of_an_answer": str(self.response.exact_epsilon),
             "classes": list(self.response.labels or range(self.response.k)),
+            "classes_of_an_answer": self.response.size,
             "unit": self.unit,
             "missing": self.missing,
             **self._guarantees(),
@@ -206,12 +214,14 @@ class CollectedAnswers:
         response, missing, answers = self.response, self.missing, self.answers
         epsilon: Number = response.exact_epsilon
         classes = [c for c in response.labels or range(response.k) if missing is None or c != missing]
-        if missing is not None:
+        if missing is not None and isinstance(response, Response):
             epsilon = max(effective_epsilon(response.epsilon, answered_share(answers, response, missing)), 1e-6)
             frame = answers.frame.filter(pl.col("label") != missing)
             if frame.height == 0:
                 raise BadInput("answers", got=Verbatim("no answer of a class"), want="at least one")
             answers = Labels.from_frame(frame)
+        if self.levels:
+            epsilon = "column"
         estimator = PrivateDawidSkene(epsilon=epsilon, model=model, classes=classes, **settings)
         result = estimator.fit(answers, guarantee=self.guarantee)
         if missing is not None:  # "no answer" was sent too, with the epsilon of the response
@@ -229,6 +239,7 @@ def randomize_answers(
     hide_tasks: bool = False,
     tasks: Sequence[Hashable] | None = None,
     most: int | None = None,
+    response: str = "auto",
     columns: Mapping[str, str] | None = None,
     randomness: Randomness | None = None,
     account: Account | None = None,
@@ -243,6 +254,9 @@ def randomize_answers(
         Who answered what: Labels, a pandas or Polars frame with columns task, worker and label, or a file name.
     epsilon
         Of one answer (``unit="answer"``) or of everything a person sends (``unit="person"``).
+    response
+        ``"auto"``: for many classes and small epsilon an answer names several of them
+        (:func:`~peerveil.core.randomness.best_response`), unless tasks are hidden; or ``"k-ary"``: it names one.
     hide_tasks
         Send "no answer" too, so that it stays unknown which tasks a person answered. Every person sends an answer to every task
         of ``tasks`` (or, per person, to a few random ones).
@@ -278,6 +292,7 @@ def randomize_answers(
     """
     labels = Labels.of(labels, "labels", columns=columns)
     one_of(unit, "unit", UNITS)
+    one_of(response, "response", RESPONSES)
     budget, class_list = read_epsilon(epsilon), check_classes(classes)
     labels.codes(class_list)  # an impossible answer is refused by its row before anything is drawn
     randomness = randomness or Randomness.secure()
@@ -294,20 +309,20 @@ def randomize_answers(
         if most is not None and busiest > most:
             raise BadInput("most", got=most, want=f"at least {busiest}: somebody gave so many answers")
         answers_each = answers_per_person(epsilon=budget, answers=most or busiest, classes=len(class_list))
-    response = Response(budget / answers_each, class_list)
+    form = Response if hide_tasks or response == "k-ary" else best_response
+    used = form(budget / answers_each, class_list)
     guarantee = task_guarantee(sheet, budget, unit, hide_tasks)
     task_count = sheet["task"].n_unique()
     if account is not None:
         account.spend(guarantee, purpose=f"randomized answers, per {unit}", data=labels, randomness=randomness)
     if unit == "person":
         sheet = _random_few(sheet, answers_each, randomness)
-    sent = randomize(sheet["label"], epsilon=response.exact_epsilon, classes=class_list, randomness=randomness)
-    answers = Labels.from_frame(sheet.with_columns(label=sent))
-    collected = CollectedAnswers(answers, response, missing, randomness.stamp(guarantee))
+    answers = Labels.from_frame(sheet.with_columns(label=_respond(sheet["label"], used, randomness)))
+    collected = CollectedAnswers(answers, used, missing, randomness.stamp(guarantee))
     public = RandomizedAnswers(
         guarantee=collected.guarantee,
         answers=_anonymous(answers, randomness),
-        response=response,
+        response=used,
         unit=unit,
         missing=missing,
         most=largest_load(sheet),
@@ -321,7 +336,16 @@ def _anonymous(answers: Labels, randomness: Randomness) -> Labels:
     workers = answers.frame["worker"].unique().sort()
     numbers = pl.Series(randomness.permutation(workers.len()) + 1, dtype=pl.Int64)
     renamed = answers.frame.with_columns(pl.col("worker").replace_strict(workers, numbers))
-    return Labels.from_frame(renamed.sort("task", "worker", "label"))
+    label = pl.col("label").list.eval(pl.element().cast(pl.String)).list.join(",") if answers.has_subsets else "label"
+    return Labels.from_frame(renamed.sort("task", "worker", label))
+
+
+def _respond(labels: pl.Series, response: Response | SubsetResponse, randomness: Randomness) -> pl.Series:
+    """What is sent for every label: a label, or a list of them."""
+    values = np.array(labels.to_list()) if labels.dtype == pl.String else labels.to_numpy()
+    sent = randomness.respond(values, response)
+    dtype = labels.dtype if sent.ndim == 1 else pl.List(labels.dtype)
+    return pl.Series(labels.name, sent.tolist() if sent.ndim > 1 else sent, dtype=dtype)
 
 
 def _random_few(sheet: pl.DataFrame, most: int, randomness: Randomness) -> pl.DataFrame:
