@@ -34,10 +34,11 @@ from peerveil.core.exact import Number, probability, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.channels import Channels
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import Channel, ClassPrior
+from peerveil.truth.models import ClassPrior
 from peerveil.truth.wire import Client, invitation
 
 _MOST_OUTCOMES: Final = 200_000
@@ -169,7 +170,7 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
     ids = pl.Series("id", range(16))
     answers = EncodedAnswers(ids[:tasks], ids[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
-    model = GridModel(Channel.of(1.0, 2), ClassPrior.even(2), answers.loads)
+    model = GridModel(Channels.of(1.0, 2, workers), ClassPrior.even(2), answers.loads)
     fit = model.fit(MemoryEngine(answers), Limits(iterations=4, must_converge=False))
     return np.concatenate([fit.posterior[:, 1], fit.abilities])
 

@@ -34,8 +34,9 @@ _LOOKUP_RATIO: Final = 8  # ids that span at most so many numbers per answer are
 class EncodedAnswers:
     """Answers, encoded: those to task t are the rows from ``start[t]`` to ``start[t + 1]``.
 
-    Codes are positions in the sorted ``tasks`` and ``workers`` and in ``classes``. Up to 256 classes a label is one byte. An answer
-    that names several classes (a subset response) has a row for each, one after the other; ``sizes`` says by worker how many.
+    Codes are positions in the sorted ``tasks`` and ``workers`` and in ``classes``. Up to 256 classes a label is one byte. An
+    answer that names several classes (a subset response) has a row for each, one after the other; ``sizes`` says by worker how
+    many.
     """
 
     tasks: pl.Series
@@ -194,7 +195,10 @@ class EncodedAnswers:
 
 def _by_worker(frame: pl.DataFrame, column: str) -> tuple[Any, ...]:
     """The value that a column has in all rows of a worker, by worker in the order of their ids."""
-    what = {"epsilon": "one epsilon in all answers of a worker", "label": "equally many labels in all lists of a worker"}
+    what = {
+        "epsilon": "one epsilon in all answers of a worker",
+        "label": "equally many labels in all lists of a worker",
+    }
     values = frame.group_by("worker").agg(pl.col(column).unique().sort()).sort("worker")
     several = values.filter(pl.col(column).list.len() > 1)
     if several.height:

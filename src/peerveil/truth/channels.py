@@ -1,13 +1,14 @@
-"""How reports depend on answers: the channel of a response, and the channels of a crowd in which people chose levels of their own.
+"""How reports depend on answers: the channel of a response, and the channels of a crowd where people chose levels.
 
-A worker of ability a gives the correct class with probability a and each other class with (1 - a)/(k - 1). The response keeps an
-answer with probability ``keep`` and sends each other class with probability ``other``. So a randomized answer is correct with
-probability p(a) = other + (keep - other) a, equation (22) of the paper for k = 2, and each other class has (1 - p(a))/(k - 1).
+A worker of ability a gives the correct class with probability a and each other class with (1 - a)/(k - 1). The response keeps
+an answer with probability ``keep`` and sends each other class with probability ``other``. So a randomized answer is correct
+with probability p(a) = other + (keep - other) a, equation (22) of the paper for k = 2, and each other class has (1 - p(a))/(k -
+1).
 
-A subset response names w = ``size`` classes; ``keep`` and ``other`` are then the probabilities that the answer, and that any other
-class, is among them. A report S contains the correct class with the same p(a), and by symmetry all sets that do are equally
-likely, as are all that do not: P(S) is p(a)/C(k-1, w-1) for these and (1 - p(a))/C(k-1, w) for those. Relative to 1/C(k-1, w-1),
-which is the same for every class, these are p(a) and (1 - p(a)) w/(k - w); w = 1 is the case above.
+A subset response names w = ``size`` classes; ``keep`` and ``other`` are then the probabilities that the answer, and that any
+other class, is among them. A report S contains the correct class with the same p(a), and by symmetry all sets that do are
+equally likely, as are all that do not: P(S) is p(a)/C(k-1, w-1) for these and (1 - p(a))/C(k-1, w) for those. Relative to
+1/C(k-1, w-1), which is the same for every class, these are p(a) and (1 - p(a)) w/(k - w); w = 1 is the case above.
 """
 
 from __future__ import annotations
@@ -68,17 +69,15 @@ class Channels:
     of_worker: Ints  # [worker]: the place of its channel in levels
 
     @classmethod
-    def of(
-        cls, epsilon: float | None | Sequence[float], k: int, workers: int, sizes: Ints | None = None
-    ) -> Channels:
+    def of(cls, epsilon: float | Sequence[float] | None, k: int, workers: int, sizes: Ints | None = None) -> Channels:
         """The channels of workers with one epsilon or one for each, whose reports name so many classes each.
 
         >>> Channels.of([1.0, 2.0, 1.0], 2, 3).of_worker.tolist()
         [0, 1, 0]
         """
-        epsilons = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon] * workers
+        epsilons: list[float | None] = [*epsilon] if isinstance(epsilon, Sequence) else [epsilon] * workers
         pairs = list(zip(epsilons, [1] * workers if sizes is None else sizes.tolist(), strict=True))
-        distinct = list(dict.fromkeys(pairs)) or [(epsilon, 1)]
+        distinct = list(dict.fromkeys(pairs))
         place = {pair: i for i, pair in enumerate(distinct)}
         levels = tuple(Channel.of(value, k, size) for value, size in distinct)
         return cls(levels, np.array([place[pair] for pair in pairs], dtype=np.int64))

@@ -39,11 +39,12 @@ import numpy as np
 from peerveil.truth.em import EMFit, EMRun, Engine, ExpectedCounts, Limits
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior, common_ability, majority_posterior
+from peerveil.truth.models import STRENGTH, ClassPrior, majority_of
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
+    from peerveil.truth.channels import Channels
 
 _Key = TypeVar("_Key")
 
@@ -129,7 +130,7 @@ class Pilot:
     """
 
     def __init__(
-        self, answers: EncodedAnswers, channel: Channel, limits: Limits, history: Floats | None = None
+        self, answers: EncodedAnswers, channel: Channels, limits: Limits, history: Floats | None = None
     ) -> None:
         self.answers, self.channel = answers.sample(), channel
         # the price of one more parameter for each class but one (Schwarz, 1978)
@@ -137,9 +138,12 @@ class Pilot:
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._engine, self._limits = MemoryEngine(self.answers), Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
+        self._engine, self._limits = (
+            MemoryEngine(self.answers),
+            Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False),
+        )
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
-        mean = float(np.clip(common_ability(self.answers.votes, channel), 0.1, 0.95))
+        mean = float(np.clip(majority_of(self.answers, channel)[1], 0.1, 0.95))
         first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), self._engine.start(None, "correct"))
         runs = {STRENGTH: first}
         for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
@@ -169,9 +173,7 @@ class Pilot:
             floor = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
             runs: list[EMRun] = []
             for counts in starts:
-                model = self._model(
-                    self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean
-                )
+                model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
                 runs.append(self._climb(model, counts, max([floor, *(run.objective for run in runs)])))
             bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs
@@ -225,7 +227,7 @@ class AutoModel:
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
-            fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
+            fit = replace(fit, posterior=majority_of(self.pilot.answers, self.pilot.channel)[0])
         return fit
 
     def _model(self, biases: str, engine: Engine) -> GridModel:

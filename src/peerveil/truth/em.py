@@ -5,8 +5,8 @@ An engine holds the answers and the posteriors of the tasks; a model holds what 
 - an M-step of the model: expected counts to parameters;
 - an E-step of the engine: parameters to posteriors, and their expected counts.
 
-Both steps maximize the same objective (for grid models a lower bound of the likelihood, for point estimates the likelihood times
-the prior), so it cannot fall, and its rise decides about convergence.
+Both steps maximize the same objective (for grid models a lower bound of the likelihood, for point estimates the likelihood
+times the prior), so it cannot fall, and its rise decides about convergence.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ class ExpectedCounts:
     """What an M-step reads, in expectation over the posteriors."""
 
     by_class: Floats  # [class]: tasks of each class
-    by_worker: Floats  # correct answers: [worker] or [worker, class]; or answers by what is correct: [worker, answer, class]
+    by_worker: (
+        Floats  # correct answers: [worker] or [worker, class]; or answers by what is correct: [worker, answer, class]
+    )
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
     @classmethod
@@ -87,7 +89,8 @@ class CoinWeights:
     def of_rows(self, sizes: Floats) -> CoinWeights:
         """The weights of each row, where an answer of worker w has ``sizes[w]`` rows: together they weigh as much as the answer.
 
-        With u and v the weights if the answer is correct and if not, every row weighs v/size, and u - v more if it names the class.
+        With u and v the weights if the answer is correct and if not, every row weighs v/size, and u - v more if it names the
+        class.
         """
         size = sizes.reshape(-1, *[1] * (self.wrong.ndim - 1))
         return CoinWeights(self.correct - self.wrong + self.wrong / size, self.wrong / size)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -17,14 +18,14 @@ from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
 from peerveil.truth.answers import ById, EncodedAnswers, decode_classes, history_counts, read_classes
+from peerveil.truth.channels import Channels
 from peerveil.truth.choose import AutoModel, Pilot
 from peerveil.truth.em import Engine, Limits, Model
 from peerveil.truth.grid import BIAS, GridModel
-from peerveil.truth.guarantee import NotRandomized, device_guarantee
+from peerveil.truth.guarantee import NotRandomized, crowd_doubt, device_guarantee, largest_total, worker_epsilons
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import (
     STRENGTH,
-    Channel,
     ClassPrior,
     CoinModel,
     ConfusionModel,
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 
     from peerveil.core.arrays import Floats
 
+Epsilons: TypeAlias = "Number | ById[Number] | None"
+"""One epsilon; or one for each worker, by their ids or (as "column") from the column epsilon; or none."""
+
 MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
 _MAX_IN_MEMORY: Final = 50_000_000  # answers; more go to DuckDB
@@ -53,15 +57,36 @@ class _Estimator(ABC):
     limits = Limits()
 
     def __init__(
-        self, *, epsilon: Number | None, classes: int | Sequence[Hashable] | None = None, repeated: str = "all"
+        self, *, epsilon: Epsilons, classes: int | Sequence[Hashable] | None = None, repeated: str = "all"
     ) -> None:
-        self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
+        self.levels: ById[Number] | str | None = None
+        self.exact_epsilon: Fraction | None = None
+        if isinstance(epsilon, Mapping) or (isinstance(epsilon, str) and epsilon == "column"):
+            self.levels = epsilon
+        elif epsilon is not None:
+            self.exact_epsilon = read_epsilon(epsilon)
         self.classes, self.repeated = classes, repeated
 
     @property
     def epsilon(self) -> float | None:
-        """Epsilon as a float."""
+        """Epsilon as a float; of several the largest, after a fit."""
         return None if self.exact_epsilon is None else float(self.exact_epsilon)
+
+    def _channels(self, engine: Engine) -> Channels:
+        """The channels of the workers on an engine."""
+        self._by_worker = worker_epsilons(self.levels, engine.workers, engine.answers.epsilons)
+        sizes, k = engine.answers.sizes, len(engine.classes)
+        if self._by_worker is not None:
+            self.exact_epsilon = max(self._by_worker)
+            self._used = Channels.of([float(level) for level in self._by_worker], k, len(engine.workers), sizes)
+            return self._used
+        if sizes is not None and len(set(sizes.tolist())) > 1:
+            got = Verbatim(f"lists of {sizes.min()} to {sizes.max()} labels")
+            raise BadInput("labels", got=got, want="equally many labels in every list, or an epsilon for each worker")
+        if sizes is not None and self.epsilon is None:
+            raise BadInput("epsilon", got=None, want="the epsilon with which the lists of labels were randomized")
+        self._used = Channels.of(self.epsilon, k, len(engine.workers), sizes)
+        return self._used
 
     @abstractmethod
     def fit(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
@@ -83,7 +108,7 @@ class _Estimator(ABC):
         """Fit a model on an engine."""
         fit = model.fit(engine, self.limits, start)
         result = TruthResult(
-            guarantee=device_guarantee(self.exact_epsilon) if guarantee is None else guarantee,
+            guarantee=device_guarantee(self.exact_epsilon, self._by_worker) if guarantee is None else guarantee,
             tasks=fit.tasks,
             classes=engine.classes,
             labels=decode_classes(likeliest_class(fit.posterior), engine.classes),
@@ -98,12 +123,13 @@ class _Estimator(ABC):
             converged=fit.converged,
             epsilon=self.epsilon,
             answer_epsilon=self.exact_epsilon,
+            largest_total=largest_total(engine.loads, self._by_worker),
             most_answers=engine.answers.most_sent,
             evidence=fit.evidence,
             details={**fit.details, "objectives": fit.objectives},
         )
-        self.workers_ = WorkerAbilities.of(engine.workers, result)
-        return result.doubted(engine.answers.votes)
+        self.workers_ = WorkerAbilities.of(engine.workers, result, self._by_worker)
+        return result.doubted(crowd_doubt(engine.answers, self._used, self._by_worker or self.exact_epsilon))
 
 
 class PrivateMajority(_Estimator):
@@ -112,7 +138,8 @@ class PrivateMajority(_Estimator):
     Parameters
     ----------
     epsilon
-        Of the response for one answer; ``None`` if answers were not randomized.
+        Of the response for one answer; ``None`` if answers were not randomized. If people chose protection levels of their own:
+        a mapping of worker to epsilon, or ``"column"`` for the column epsilon of the answers.
     classes
         The classes, or how many there are; by default those among the answers, which are public.
     repeated
@@ -141,8 +168,7 @@ class PrivateMajority(_Estimator):
         """Labels by majority, probabilities for a crowd of equal abilities."""
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         engine = MemoryEngine(EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated))
-        channel = Channel.of(self.epsilon, len(engine.classes))
-        return self._fit(MajorityModel(channel), "majority", engine, guarantee)
+        return self._fit(MajorityModel(self._channels(engine)), "majority", engine, guarantee)
 
 
 class PrivateDawidSkene(_Estimator):
@@ -151,7 +177,8 @@ class PrivateDawidSkene(_Estimator):
     Parameters
     ----------
     epsilon
-        Of the response for one answer; ``None`` if answers were not randomized.
+        Of the response for one answer; ``None`` if answers were not randomized. If people chose protection levels of their own:
+        a mapping of worker to epsilon, or ``"column"`` for the column epsilon of the answers.
     model
         ``"auto"`` (one-coin, or two-coin where the answers show personal biases: :mod:`peerveil.truth.choose`),
         ``"one-coin"``, ``"two-coin"`` (an ability for every class), or ``"confusion"`` (a full matrix for every worker).
@@ -199,7 +226,7 @@ class PrivateDawidSkene(_Estimator):
     def __init__(
         self,
         *,
-        epsilon: Number | None,
+        epsilon: Epsilons,
         model: str = "auto",
         classes: int | Sequence[Hashable] | None = None,
         class_prior: str | Sequence[float] = "shrunk",
@@ -302,7 +329,7 @@ class PrivateDawidSkene(_Estimator):
 
     def _infer(self, engine: Engine, guarantee: Guarantee | None, start: Floats | None = None) -> TruthResult:
         """Choose what is to be chosen, and fit."""
-        channel = Channel.of(self.epsilon, len(engine.classes))
+        channel = self._channels(engine)
         history = history_counts(self.history, engine.workers)
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
         needed = self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto")
@@ -313,7 +340,7 @@ class PrivateDawidSkene(_Estimator):
         return self._fit(model, self.model, engine, guarantee, start)
 
     def _model(
-        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
+        self, engine: Engine, channel: Channels, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
     ) -> Model:
         """The model of the settings."""
         prior = None if isinstance(self.ability_prior, str) else self.ability_prior

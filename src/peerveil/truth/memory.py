@@ -65,7 +65,9 @@ class MemoryEngine:
         """Update the posteriors; return the log-likelihood and the expected counts."""
         weights, log_prior, k = parameters.weights, parameters.log_prior, self.answers.k
         if k == 2:
-            return self._e_step_of_two(weights.table(k) if isinstance(weights, CoinWeights) else weights, log_prior, counted)
+            return self._e_step_of_two(
+                weights.table(k) if isinstance(weights, CoinWeights) else weights, log_prior, counted
+            )
         data, state = (self._start, self._code), (log_prior, self._gold, self._posterior)
         if not isinstance(weights, CoinWeights):
             table = np.zeros((len(self.workers), k, k))

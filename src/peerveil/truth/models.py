@@ -11,8 +11,8 @@ import numpy as np
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim
-from peerveil.truth.channels import Channel as Channel
-from peerveil.truth.channels import Channels
+from peerveil.truth.channels import Channel as Channel  # noqa: TC001 (others import it from here)
+from peerveil.truth.channels import Channels  # noqa: TC001
 from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ class ConfusionModel(EMModel):
         k = channel.k
         if channel.largest_size > 1:
             got = Verbatim("answers that name several classes, from a subset response")
-            raise BadInput("model", got=got, want="one-coin or two-coin: for tables of errors randomize with response='k-ary'")
+            raise BadInput(
+                "model", got=got, want="one-coin or two-coin: for tables of errors randomize with response='k-ary'"
+            )
         self.channel, self.class_prior, self.strength = channel, class_prior, strength or 0.0
         self.pseudo = np.zeros((workers, k, k))  # [w, z, answer]
         if strength is not None:
@@ -159,6 +161,7 @@ class CoinModel(EMModel):
         keep, self.other, self.contrast, self.wrong_share = (
             channel.column(name)[:, 0] for name in ("keep", "other", "contrast", "wrong_share")
         )
+        self.bounds: tuple[Floats | float, Floats | float]
         self.bounds = np.maximum(self.other, _FLOOR), np.minimum(keep, 1 - _FLOOR)
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
@@ -217,7 +220,7 @@ def majority_of(answers: EncodedAnswers, channel: Channels) -> tuple[Floats, flo
         return majority_posterior(answers.votes, channel.single)
     k, level = channel.k, channel.of_worker[answers.worker]
     cell = np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start)) * k + answers.label
-    loads = np.bincount(channel.of_worker, answers.loads, minlength=len(channel.levels))
+    loads = np.bincount(channel.of_worker, answers.loads, minlength=len(channel.levels)).astype(float)
     other, contrast, wrong_share = channel.of_levels("other", "contrast", "wrong_share")
     ability = 1 / k + 0.8 * (1 - 1 / k)
     for _ in range(_MAJORITY_STEPS):
@@ -227,14 +230,14 @@ def majority_of(answers: EncodedAnswers, channel: Channels) -> tuple[Floats, flo
         posterior = np.exp(score - score.max(axis=1, keepdims=True))
         posterior /= posterior.sum(axis=1, keepdims=True)
         hits = np.bincount(level, posterior.ravel()[cell], minlength=len(channel.levels))
-        last, ability = ability, _likeliest_ability(hits, loads - hits, other, contrast, k)
+        last, ability = ability, _likeliest_ability(hits.astype(float), loads - hits, other, contrast, k)
         if abs(ability - last) < 1e-8:
             break
     return posterior, ability
 
 
 def _likeliest_ability(hits: Floats, misses: Floats, other: Floats, contrast: Floats, k: int) -> float:
-    """The ability that maximizes sum h ln(o + c a) + m ln(1 - o - c a) over the levels; its slope falls with a, so it is halved."""
+    """The ability that maximizes the sum of h ln(o + c a) + m ln(1 - o - c a) over levels, by bisection: the slope falls."""
     low, high = 1 / k + 1e-6, 1 - 1e-6
     for _ in range(60):
         a = (low + high) / 2

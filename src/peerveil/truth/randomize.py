@@ -31,9 +31,9 @@ from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
 from peerveil.truth.answers import full_sheet, missing_class
+from peerveil.truth.channels import Channel
 from peerveil.truth.figures import draw_classes
 from peerveil.truth.guarantee import UNITS, AnswersResult, largest_load, task_guarantee
-from peerveil.truth.models import Channel
 from peerveil.truth.result import TruthResult, WorkerAbilities, is_pandas
 
 if TYPE_CHECKING:
@@ -95,8 +95,8 @@ def answers_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
     """Over how many answers a person's budget is best split: m of their answers at epsilon/m each.
 
     The information in m answers is m I(epsilon/m), with I the mutual information of an evenly spread answer and the randomized
-    one. For small epsilon I grows with its square, so that one answer with the whole budget is best; for large epsilon one answer
-    contains at most ln k, and the budget goes further when it is split.
+    one. For small epsilon I grows with its square, so that one answer with the whole budget is best; for large epsilon one
+    answer contains at most ln k, and the budget goes further when it is split.
 
     >>> [answers_per_person(epsilon=e, answers=40, classes=2) for e in (1, 4, 8, 20)]
     [1, 2, 3, 8]
@@ -191,8 +191,8 @@ class RandomizedAnswers(AnswersResult):
 class CollectedAnswers:
     """Randomized answers with the ids of workers, and the terms under which they were sent: for the operator.
 
-    If persons chose among protection levels, ``levels`` are their responses by rising epsilon, ``response`` is the last of them, and
-    the column epsilon of ``answers`` says which level each answer has.
+    If persons chose among protection levels, ``levels`` are their responses by rising epsilon, ``response`` is the last of
+    them, and the column epsilon of ``answers`` says which level each answer has.
     """
 
     answers: Labels
@@ -275,10 +275,10 @@ def randomize_answers(
     **Per answer.** As in :func:`randomize`; where somebody answered a task r times, changing their opinion on it changes r
     answers, and the guarantee is r epsilon.
 
-    **Per person.** Neighbors: any two answer sheets on the same tasks. Proof: which answers are sent is drawn without
-    looking at them; given that, at most m sent answers depend on the sheet, each with a likelihood ratio of at most
-    e^(epsilon/m); the product is at most e^epsilon. ∎ **Hidden tasks.** "No answer" is an answer like any other to the response,
-    and how many answers a person sends does not depend on how many they gave; the same two proofs hold with it. ∎
+    **Per person.** Neighbors: any two answer sheets on the same tasks. Proof: which answers are sent is drawn without looking
+    at them; given that, at most m sent answers depend on the sheet, each with a likelihood ratio of at most e^(epsilon/m); the
+    product is at most e^epsilon. ∎ **Hidden tasks.** "No answer" is an answer like any other to the response, and how many
+    answers a person sends does not depend on how many they gave; the same two proofs hold with it. ∎
 
     Examples
     --------
@@ -358,8 +358,8 @@ def _random_few(sheet: pl.DataFrame, most: int, randomness: Randomness) -> pl.Da
 def answered_share(answers: Labels, response: Response, missing: Any) -> float:
     """An unbiased estimate of the share of tasks that people answered, from answers that hide it.
 
-    A share f of randomized answers is "no answer", in expectation (1 - s) keep + s other, with s the share of answers; solved for
-    s, and clipped to (0, 1].
+    A share f of randomized answers is "no answer", in expectation (1 - s) keep + s other, with s the share of answers; solved
+    for s, and clipped to (0, 1].
     """
     shown = float((answers.frame["label"] == missing).sum()) / len(answers)
     share = (response.keep - shown) / (response.keep - response.other)

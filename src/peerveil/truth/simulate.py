@@ -102,6 +102,7 @@ def simulate_crowd(
     form: Callable[[Number, int], Response | SubsetResponse] = Response if response == "k-ary" else best_response
     columns: dict[str, Any] = {"task": task, "worker": worker, "label": answer}
     largest: Number | None
+    sent: Any = answer
     if isinstance(epsilon, (list, tuple)):
         levels = [read_epsilon(level) for level in epsilon]
         if len(levels) != workers:
@@ -109,7 +110,7 @@ def simulate_crowd(
         sent, largest = _respond_by_level(answer, worker, levels, form, k, randomness), max(levels)
         columns["epsilon"] = [str(levels[w]) for w in worker.tolist()]
     else:
-        largest = None if epsilon is None else read_epsilon(epsilon)
+        largest = None if epsilon is None else read_epsilon(epsilon)  # type: ignore[arg-type]  # no sequence
         sent = answer if largest is None else randomness.respond(answer, form(largest, k))
     right = matrices[:, np.arange(k), np.arange(k)]
     return SimulatedCrowd(

@@ -32,7 +32,7 @@ from peerveil.core.randomness import Response, SubsetResponse, best_response
 from peerveil.data import Labels
 from peerveil.truth.client import FORMAT
 from peerveil.truth.client import Client as DeviceClient
-from peerveil.truth.guarantee import task_guarantee
+from peerveil.truth.guarantee import levels_guarantee, task_guarantee
 from peerveil.truth.randomize import CollectedAnswers
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def invitation(
     >>> json.loads(person.randomize("task 7", "yes"))["epsilon"]
     '1'
     """
-    listed = list(epsilon) if isinstance(epsilon, (list, tuple)) else [epsilon]
+    listed: list[Any] = list(epsilon) if isinstance(epsilon, (list, tuple)) else [epsilon]
     exact = sorted({read_epsilon(level) for level in listed})
     if len(exact) < len(listed) or not listed:
         raise BadInput("epsilon", got=epsilon, want="one epsilon, or several different ones")
@@ -130,6 +130,9 @@ def collect(invitation: str, lines: Iterable[str]) -> CollectedAnswers:
         guarantee = Guarantee.from_dict(stated)
     else:  # a task that somebody answered r times is protected with r times epsilon
         guarantee = task_guarantee(table.frame, max(levels), "answer", hidden=missing is not None)
+        if "levels" in terms and not table.repeated:
+            chosen = table.frame.select("worker", "epsilon").unique()
+            guarantee = levels_guarantee([read_epsilon(level) for level in chosen["epsilon"].to_list()])
     responses = [_response(client) for client in levels.values()]
     return CollectedAnswers(table, responses[-1], missing, guarantee, tuple(responses) if "levels" in terms else ())
 
