@@ -138,17 +138,15 @@ class Pilot:
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._engine, self._limits = (
-            MemoryEngine(self.answers),
-            Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False),
-        )
+        self._engine = MemoryEngine(self.answers)
+        self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
         mean = float(np.clip(majority_of(self.answers, channel)[1], 0.1, 0.95))
         first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), self._engine.start(None, "correct"))
         runs = {STRENGTH: first}
         for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
-            last, floor = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
-            runs[strength] = self._climb(one_coin(self._even, strength=strength, mean=_mean(last)), last.counts, floor)
+            last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
+            runs[strength] = self._climb(one_coin(self._even, strength=strength, mean=_mean(last)), last.counts, least)
         bounds = {strength: run.objective for strength, run in runs.items()}
         self.strength = max(
             STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
@@ -170,11 +168,11 @@ class Pilot:
         bounds: dict[tuple[str, bool], float] = {}
 
         def explain(name: str, shift: bool, starts: list[ExpectedCounts]) -> list[EMRun]:
-            floor = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
+            least = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
             runs: list[EMRun] = []
             for counts in starts:
                 model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
-                runs.append(self._climb(model, counts, max([floor, *(run.objective for run in runs)])))
+                runs.append(self._climb(model, counts, max([least, *(run.objective for run in runs)])))
             bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs
 
@@ -187,10 +185,10 @@ class Pilot:
         top = max(bounds.values())
         return Evidence({key: bounds[key] - top for key in product(BIASES, (False, True))})
 
-    def _climb(self, model: GridModel, counts: ExpectedCounts, floor: float = -math.inf) -> EMRun:
-        """EM to convergence, or until the objective is not going to reach a floor."""
+    def _climb(self, model: GridModel, counts: ExpectedCounts, least: float = -math.inf) -> EMRun:
+        """EM to convergence, or until the objective is not going to reach ``least``."""
         run = EMRun(model, self._engine, counts)
-        while not run.ended(self._limits) and not (run.objectives and run.objective + _REACH * run.rise < floor):
+        while not run.ended(self._limits) and not (run.objectives and run.objective + _REACH * run.rise < least):
             run.step()
         return run
 

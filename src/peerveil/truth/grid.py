@@ -146,12 +146,11 @@ class GridModel(EMModel):
         workers, columns = hits.shape
         log_prior = self._log_history(part) + self.log_prior[self.mean]
         near, ratios = self._means_nearby()
+        inner = columns if self.in_class.size else 0
         score = _Score(
             np.empty((workers, self.general.size)),
-            *(
-                np.empty((workers, columns if self.in_class.size else 0, size))
-                for size in (self.grid.size, self.general.size)
-            ),
+            np.empty((workers, inner, self.grid.size)),
+            np.empty((workers, inner, self.general.size)),
             np.zeros(near.size),
         )
         score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
@@ -159,12 +158,9 @@ class GridModel(EMModel):
 
     def _chunks(self, workers: int, width: int) -> list[tuple[slice, int]]:
         """Parts of the ordered workers that are small enough, each with the place of its channel."""
-        size, sizes = (
-            max(1, _CHUNK_CELLS // width),
-            np.bincount(self.channel.of_worker, minlength=len(self.channel.levels)),
-        )
-        if self.channel.single is not None:
-            sizes = np.array([workers])
+        size, sizes = max(1, _CHUNK_CELLS // width), np.array([workers])
+        if self.channel.single is None:
+            sizes = np.bincount(self.channel.of_worker, minlength=len(self.channel.levels))
         ends = np.cumsum(sizes)
         return [
             (slice(first, min(first + size, int(end))), level)

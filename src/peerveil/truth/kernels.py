@@ -32,9 +32,9 @@ _LOWEST: Final = -700.0  # exponentials below are about 1e-304, and not denormal
 def exponentials(x: Floats, size: int, shifted: Floats, shifted_bits: Ints, out: Floats, out_bits: Ints) -> None:
     """``out[:size] = exp(x[:size])`` for arguments from -700 (lower ones count as -700) to 700, within 2.5e-16 of its size.
 
-    With m = round(x / ln 2) and r = x - m ln 2, exp(x) = 2^m exp(r): the Taylor series to r^13 for |r| <= ln(2)/2, whose remainder
-    is below 1e-17, and m added to the exponent of the result. ``shifted`` is working memory; the ``bits`` are the same arrays,
-    read as integers.
+    With m = round(x / ln 2) and r = x - m ln 2, exp(x) = 2^m exp(r): the Taylor series to r^13 for |r| <= ln(2)/2, whose
+    remainder is below 1e-17, and m added to the exponent of the result. ``shifted`` is working memory; the ``bits`` are the
+    same arrays, read as integers.
     """
     for j in range(size):
         shifted[j] = max(x[j], _LOWEST) * _LOG2E + _ROUND

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
 from peerveil.truth import kernels
 from peerveil.truth.em import CoinWeights, Counted, EStep, ExpectedCounts, Parameters
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
+
+_MOST_CODES: Final = 2**32 - 1
 
 
 class MemoryEngine:
@@ -31,6 +33,9 @@ class MemoryEngine:
         self.has_gold = gold is not None and bool((gold >= 0).any())
         self._gold = gold if gold is not None and self.has_gold else np.empty(0, dtype=np.int32)
         k = answers.k
+        if len(answers.workers) * k > _MOST_CODES:
+            got = Verbatim(f"{len(answers.workers):,} workers and {k:,} classes")
+            raise BadInput("labels", got=got, want=f"at most {_MOST_CODES:,} pairs of a worker and a class")
         # one code for worker and label; unsigned, so that no position is checked for being negative
         self._code = answers.worker.astype(np.uint32) * np.uint32(k) + answers.label
         self._start = answers.start.astype(np.uint64)

@@ -279,7 +279,7 @@ def common_ability(votes: Floats, channel: Channel) -> float:
 
 
 def _distinct_rows(votes: Floats) -> tuple[Floats, Floats]:
-    """The distinct rows of votes, and how many tasks have each; rows that are no short number in base max + 1 stay as they are."""
+    """The distinct rows of votes, and how many tasks have each; rows too long for a number in base max + 1 all stay."""
     base, k = int(votes.max(initial=0)) + 1, votes.shape[1]
     if base**k > 2**62:
         return votes, np.ones(len(votes))
