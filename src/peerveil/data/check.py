@@ -268,7 +268,8 @@ def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
         values = np.asarray(values.to_numpy())
     if isinstance(values, np.ndarray):
         if kind == "label" and values.ndim == 2:
-            return pl.Series(name, values.tolist())  # sets of classes, one per row
+            rows: Any = values.tolist()  # sets of classes, one per row
+            return pl.Series(name, rows)
         return _from_numpy(name, values)
     if isinstance(values, str | bytes | dict) or not (hasattr(values, "__len__") and isinstance(values, Iterable)):
         raise BadInput(name, got=values, want="a list or an array with one value per row")

@@ -68,6 +68,11 @@ class Labels(Table):
         return isinstance(self._frame.schema["label"], pl.List)
 
     @cached_property
+    def members(self) -> Labels:
+        """A row for each label that an answer names: this table itself, if every answer names one."""
+        return Labels.from_frame(self._frame.explode("label")) if self.has_subsets else self
+
+    @cached_property
     def repeated(self) -> int:
         """How many rows repeat a (task, worker) pair that an earlier row has."""
         return len(self) - self._frame.select("task", "worker").n_unique()

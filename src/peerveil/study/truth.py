@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
-from peerveil.study.spelling import Classes, Epsilon, File, require
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrColumn, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_planning import (
     MODELS,
@@ -190,8 +190,12 @@ class InferLabels(Action["Labels"]):
     )
 
     epsilon: Annotated[
-        Epsilon | None,
-        common("Epsilon with which each answer was randomized; a file of reports states it.", "Epsilon of the devices"),
+        EpsilonOrColumn | None,
+        common(
+            "Epsilon with which each answer was randomized, or column where people chose their own and a column epsilon says it; "
+            "a file of reports states it.",
+            "Epsilon of the devices",
+        ),
     ] = None
     randomized: Annotated[
         bool,

@@ -129,7 +129,7 @@ class EncodedAnswers:
         epsilons = _by_worker(frame, "epsilon") if "epsilon" in frame.columns else None
         if table.has_subsets:
             sizes = np.array(_by_worker(frame.with_columns(label=pl.col("label").list.len()), "label"))
-            table = Labels.from_frame(frame.select("task", "worker", "label").explode("label"))
+            table = table.members
             frame = table.frame
         class_list = observed_classes(frame["label"]) if classes is None else check_classes(classes)
         if len(class_list) < 2:

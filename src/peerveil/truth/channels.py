@@ -16,10 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from peerveil.core.arrays import Floats, Ints
+from peerveil.core.errors import BadInput, Verbatim
+
+if TYPE_CHECKING:
+    from peerveil.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,14 @@ class Channels:
         >>> Channels.of([1.0, 2.0, 1.0], 2, 3).of_worker.tolist()
         [0, 1, 0]
         """
+        if sizes is not None and sizes.max() > 1 and not isinstance(epsilon, Sequence):
+            if epsilon is None:
+                raise BadInput("epsilon", got=None, want="the epsilon with which the lists of labels were randomized")
+            if sizes.min() < sizes.max():
+                got = Verbatim(f"lists of {sizes.min()} to {sizes.max()} labels")
+                raise BadInput(
+                    "labels", got=got, want="equally many labels in every list, or an epsilon for each worker"
+                )
         epsilons: list[float | None] = [*epsilon] if isinstance(epsilon, Sequence) else [epsilon] * workers
         pairs = list(zip(epsilons, [1] * workers if sizes is None else sizes.tolist(), strict=True))
         distinct = list(dict.fromkeys(pairs))

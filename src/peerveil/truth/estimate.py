@@ -75,17 +75,10 @@ class _Estimator(ABC):
     def _channels(self, engine: Engine) -> Channels:
         """The channels of the workers on an engine."""
         self._by_worker = worker_epsilons(self.levels, engine.workers, engine.answers.epsilons)
-        sizes, k = engine.answers.sizes, len(engine.classes)
+        epsilon: float | list[float] | None = self.epsilon
         if self._by_worker is not None:
-            self.exact_epsilon = max(self._by_worker)
-            self._used = Channels.of([float(level) for level in self._by_worker], k, len(engine.workers), sizes)
-            return self._used
-        if sizes is not None and len(set(sizes.tolist())) > 1:
-            got = Verbatim(f"lists of {sizes.min()} to {sizes.max()} labels")
-            raise BadInput("labels", got=got, want="equally many labels in every list, or an epsilon for each worker")
-        if sizes is not None and self.epsilon is None:
-            raise BadInput("epsilon", got=None, want="the epsilon with which the lists of labels were randomized")
-        self._used = Channels.of(self.epsilon, k, len(engine.workers), sizes)
+            self.exact_epsilon, epsilon = max(self._by_worker), [float(level) for level in self._by_worker]
+        self._used = Channels.of(epsilon, len(engine.classes), len(engine.workers), engine.answers.sizes)
         return self._used
 
     @abstractmethod
@@ -311,9 +304,10 @@ class PrivateDawidSkene(_Estimator):
             raise BadInput("update", got=got, want="fit(..., engine='memory') before it")
         result, old = self._last
         new = Labels.of(labels, "labels", columns=columns)
-        new.codes(old.classes)  # refuses a new class by row
+        new.members.codes(old.classes)  # refuses a new class by row
         try:
-            both = pl.concat([old.frame(), new.frame.select("task", "worker", "label")])
+            before = old.frame()
+            both = pl.concat([before, new.frame.select(before.columns)])
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=new, want="ids and labels of the same kinds as before") from None
         tasks = [*old.tasks.to_list(), *new.frame["task"].to_list()]
@@ -390,8 +384,9 @@ def fit_source(
         guarantee = None
         if collected is not None:
             source, epsilon, guarantee = collected.answers, collected.response.exact_epsilon, collected.guarantee
+            epsilon = "column" if collected.levels else epsilon
             classes = collected.response.labels or collected.response.k
-        classes = read_classes(classes, source if isinstance(source, Labels) else None)
+        classes = read_classes(classes, source.members if isinstance(source, Labels) else None)
         if model == "majority":
             majority = PrivateMajority(epsilon=epsilon, classes=classes)
             labels = open_answers(source) if is_source(source) else source

@@ -183,8 +183,9 @@ class TableEngine:
         answers = EncodedAnswers.of(pl.DataFrame(table), len(self.classes))
         worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
         rows = answers.start, worker, answers.label
-        by_worker = {"sizes": self._sizes, "epsilons": self._epsilons}
-        return EncodedAnswers(answers.tasks, self.workers, answers.classes, *rows, **by_worker)
+        return EncodedAnswers(
+            answers.tasks, self.workers, answers.classes, *rows, sizes=self._sizes, epsilons=self._epsilons
+        )
 
     def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
         """Initialize the posteriors with vote shares and return their expected counts."""
