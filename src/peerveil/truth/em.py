@@ -125,6 +125,7 @@ class EStep:
 class Engine(Protocol):
     """Holds the answers and runs E-steps over them (in memory, DuckDB or Spark)."""
 
+    vote_weights: Floats | None  # [worker]: of votes at the start, where people chose their epsilons; None is equal
     classes: tuple[Hashable, ...]
     workers: pl.Series
     loads: Ints
@@ -190,7 +191,7 @@ class EMModel(ABC):
 
     def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
         """Iterate M-steps and E-steps until the objective has converged."""
-        run = EMRun(self, engine, engine.start(start, self.counted))
+        run = EMRun(self, engine, first_counts(engine, self.counted, start))
         while not run.ended(limits):
             run.step()
         if limits.must_converge and not run.converged(limits):
@@ -207,6 +208,22 @@ class EMModel(ABC):
             objective=run.objective,
             details=run.parameters.details,
         )
+
+
+def first_counts(engine: Engine, counted: Counted, start: Floats | None = None) -> ExpectedCounts:
+    """The counts that EM begins with: of given posteriors, of the shares of votes, or of votes by their weights.
+
+    Where channels differ, unweighted votes would drown the few that tell much in the many that tell little, and EM may end
+    elsewhere.
+    """
+    if start is not None or engine.vote_weights is None:
+        return engine.start(start, counted)
+    weights, k = engine.vote_weights, len(engine.classes)
+    coin = CoinWeights(weights, np.zeros_like(weights))
+    if counted != "correct":
+        coin = CoinWeights(np.repeat(weights[:, None], k, axis=1), np.zeros((weights.size, k)))
+    votes = coin.table(k) if counted == "answers by class" else coin
+    return engine.e_step(Parameters(votes, np.zeros(k), 0.0, weights, weights), counted).counts
 
 
 class EMRun:

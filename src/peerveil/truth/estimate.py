@@ -31,6 +31,7 @@ from peerveil.truth.models import (
     ConfusionModel,
     MajorityModel,
     likeliest_class,
+    majority_of,
 )
 from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like
 from peerveil.truth.tables import TableEngine, count_answers, is_source, open_answers
@@ -324,6 +325,8 @@ class PrivateDawidSkene(_Estimator):
     def _infer(self, engine: Engine, guarantee: Guarantee | None, start: Floats | None = None) -> TruthResult:
         """Choose what is to be chosen, and fit."""
         channel = self._channels(engine)
+        if channel.single is None:
+            engine.vote_weights = channel.vote_weights(majority_of(engine.answers, channel)[1])
         history = history_counts(self.history, engine.workers)
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
         needed = self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto")

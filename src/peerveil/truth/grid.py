@@ -106,7 +106,8 @@ class GridModel(EMModel):
             (c[offsets], w[offsets], self.in_class) for c, w in zip(self.log_correct, self.log_wrong, strict=True)
         ]
         chunks = self._chunks(workers, columns * self.grid.size)
-        scores = (self._score(hits[part], misses[part], in_grids[level], part) for part, level in chunks)
+        mean_before = self.mean  # the prior of scores: those that are not kept are computed again below
+        scores = (self._score(hits[part], misses[part], in_grids[level], part, mean_before) for part, level in chunks)
         only_score = next(scores) if len(chunks) == 1 else None
         ratio = self._update_mean(scores if only_score is None else [only_score])
         correct, wrong, mean, square = (np.empty((workers, columns)) for _ in range(4))
@@ -114,7 +115,7 @@ class GridModel(EMModel):
         penalty = 0.0
         for part, level in chunks:
             data, in_grid = (hits[part], misses[part]), in_grids[level]
-            score = self._score(*data, in_grid, part) if only_score is None else only_score
+            score = self._score(*data, in_grid, part, mean_before) if only_score is None else only_score
             on_grid = hits_on_grid[level], misses_on_grid[level]
             out = correct[part], wrong[part], mean[part], square[part], *on_grid, self.shift
             penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
@@ -139,13 +140,15 @@ class GridModel(EMModel):
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 
-    def _score(self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice) -> _Score:
-        """Posteriors of general abilities under the present prior mean, not normalized, and what their sums would be under
+    def _score(
+        self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice, mean: int
+    ) -> _Score:
+        """Posteriors of general abilities under a prior mean (its place), not normalized, and what their sums would be under
         the means nearby.
         """
         workers, columns = hits.shape
-        log_prior = self._log_history(part) + self.log_prior[self.mean]
-        near, ratios = self._means_nearby()
+        log_prior = self._log_history(part) + self.log_prior[mean]
+        near, ratios = self._means_nearby(mean)
         inner = columns if self.in_class.size else 0
         score = _Score(
             np.empty((workers, self.general.size)),
@@ -168,14 +171,14 @@ class GridModel(EMModel):
             for first in range(int(end - sizes[level]), int(end), size)
         ]
 
-    def _means_nearby(self) -> tuple[Ints, Floats]:
-        """Prior means to which one iteration may move, and the ratios of their priors to the present one."""
-        near = np.arange(max(0, self.mean - _MAX_MEAN_STEPS), min(_MEANS.size, self.mean + _MAX_MEAN_STEPS + 1))
-        return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[self.mean], -600, 600))
+    def _means_nearby(self, mean: int) -> tuple[Ints, Floats]:
+        """Prior means to which one iteration may move from one, and the ratios of their priors to that one."""
+        near = np.arange(max(0, mean - _MAX_MEAN_STEPS), min(_MEANS.size, mean + _MAX_MEAN_STEPS + 1))
+        return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[mean], -600, 600))
 
     def _update_mean(self, scores: Iterable[_Score]) -> Floats:
         """Move to the prior mean nearby under which the counts are likeliest; returns the ratio of the new and old prior."""
-        near, ratios = self._means_nearby()
+        near, ratios = self._means_nearby(self.mean)
         value = self.on_mean[near].copy()
         for score in scores:
             value += score.log_sums

@@ -28,6 +28,8 @@ class MemoryEngine:
     each kind of counts.
     """
 
+    vote_weights: Floats | None = None
+
     def __init__(self, answers: EncodedAnswers, gold: NDArray[np.int32] | None = None) -> None:
         self.answers, self.workers, self.classes, self.loads = answers, answers.workers, answers.classes, answers.loads
         self.has_gold = gold is not None and bool((gold >= 0).any())

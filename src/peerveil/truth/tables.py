@@ -108,6 +108,8 @@ class TableEngine:
     Stored tables: ``data`` (task, worker code w, label code r), ``posterior`` (task, p0, p1, ...) and ``gold`` (task, known).
     """
 
+    vote_weights: Floats | None = None
+
     def __init__(
         self,
         connection: BaseBackend,
