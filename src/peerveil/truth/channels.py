@@ -120,7 +120,7 @@ class Channels:
         return max(level.size for level in self.levels)
 
     def vote_weights(self, ability: float) -> Floats | None:
-        """How much an answer of each worker says about the classes that it names, if all have this ability: ln(p/(1 - p) (k - w)/w).
+        """What an answer of each worker says for the classes that it names, if all have this ability: ln(p/(1 - p) (k - w)/w).
 
         None if there is one channel, since all votes then weigh the same.
         """

@@ -149,13 +149,10 @@ class GridModel(EMModel):
         workers, columns = hits.shape
         log_prior = self._log_history(part) + self.log_prior[mean]
         near, ratios = self._means_nearby(mean)
-        inner = columns if self.in_class.size else 0
-        score = _Score(
-            np.empty((workers, self.general.size)),
-            np.empty((workers, inner, self.grid.size)),
-            np.empty((workers, inner, self.general.size)),
-            np.zeros(near.size),
-        )
+        in_classes = columns if self.in_class.size else 0
+        general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
+        inside = np.empty((workers, in_classes, self.general.size))
+        score = _Score(general, likelihood, inside, np.zeros(near.size))
         score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
         return score
 
