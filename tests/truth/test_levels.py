@@ -7,6 +7,7 @@ import math
 import warnings
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,16 +23,18 @@ LEVELS = ["1/2", "1", "3"]
 CROWD = simulate_crowd(tasks=80, workers=15, answers=8, epsilon=LEVELS * 5, seed=1)
 
 
-@pytest.mark.parametrize("model", ["auto", "one-coin", "two-coin", "confusion", "majority"])
+@pytest.mark.parametrize(
+    "model", [pytest.param("auto", marks=pytest.mark.slow), "one-coin", "two-coin", "confusion", "majority"]
+)
 @pytest.mark.parametrize("prior", ["auto", None])
 def test_equal_levels_are_one_epsilon(model: str, prior: str | None) -> None:
     """The code for levels, with levels that differ by nothing that matters, against the code for one epsilon."""
     crowd = simulate_crowd(tasks=80, workers=12, answers=6, classes=3, epsilon=2, seed=5)
     same = {w: 2 if w % 2 else 2 + 1e-12 for w in range(12)}
-    estimator = PrivateMajority if model == "majority" else PrivateDawidSkene
+    estimator: Any = PrivateMajority if model == "majority" else PrivateDawidSkene
     prior = "auto" if model == "auto" else prior
     exactly = {"tolerance": 1e-12, "iterations": 3000}  # both start EM at slightly different places
-    settings = {} if model == "majority" else {"model": model, "ability_prior": prior, **exactly}
+    settings: dict[str, Any] = {} if model == "majority" else {"model": model, "ability_prior": prior, **exactly}
     one = estimator(epsilon=2, classes=3, **settings).fit(crowd.randomized)
     each = estimator(epsilon=same, classes=3, **settings).fit(crowd.randomized)
     np.testing.assert_allclose(one.probabilities, each.probabilities, atol=2e-3)
@@ -45,7 +48,7 @@ def test_equal_levels_are_one_epsilon(model: str, prior: str | None) -> None:
 def test_own_channels_beat_the_most_cautious_one_and_the_boldest(classes: int) -> None:
     """Mixed crowds; all inferred with each worker's epsilon, or as if everybody had the smallest; five standard errors."""
     gains = []
-    for seed in range(12):
+    for seed in range(10):
         levels = ["1/2", "1/2", "4"] * 15
         crowd = simulate_crowd(
             tasks=200, workers=45, answers=9, classes=classes, epsilon=levels, response="k-ary", seed=seed
@@ -58,15 +61,25 @@ def test_own_channels_beat_the_most_cautious_one_and_the_boldest(classes: int) -
     assert np.mean(gains) > 5 * np.std(gains, ddof=1) / math.sqrt(len(gains)) > 0
 
 
-def test_column_mapping_and_engines_agree(tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("classes", [2, 6])
+def test_engines_agree_on_levels(classes: int, tmp_path: Path) -> None:
+    crowd = simulate_crowd(tasks=60, workers=15, answers=8, classes=classes, epsilon=LEVELS * 5, seed=2)
+    path = crowd.randomized.write(tmp_path / "reports.parquet")
+    for model in ("one-coin", "two-coin"):
+        estimators = [PrivateDawidSkene(epsilon="column", classes=classes, model=model, tolerance=1e-5) for _ in "12"]
+        memory, tables = estimators[0].fit(crowd.randomized), estimators[1].fit(path, engine="duckdb")
+        np.testing.assert_allclose(memory.probabilities, tables.probabilities, atol=1e-10)
+        np.testing.assert_allclose(memory.standard_errors, tables.standard_errors, atol=1e-10)
+
+
+def test_column_and_mapping_agree(tmp_path: Path) -> None:
     mapping = {w: LEVELS[w % 3] for w in range(15)}
     results = [
         PrivateDawidSkene(epsilon="column", model="one-coin").fit(CROWD.randomized),
         PrivateDawidSkene(epsilon=mapping, model="one-coin").fit(CROWD.randomized),
-        PrivateDawidSkene(epsilon="column", model="one-coin").fit(
-            CROWD.randomized.write(tmp_path / "reports.parquet"), engine="duckdb"
-        ),
         fit_source(CROWD.randomized, epsilon="column", model="one-coin").public,
+        fit_source(CROWD.randomized.write(tmp_path / "reports.jsonl"), epsilon="column", model="one-coin").public,
     ]
     for other in results[1:]:
         np.testing.assert_allclose(results[0].probabilities, other.probabilities, atol=1e-10)
