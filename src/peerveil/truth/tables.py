@@ -141,9 +141,9 @@ class TableEngine:
         for column, code, values in (("worker", "w", self.workers), ("label", "r", labels)):
             codes = pl.DataFrame({column: values, code: np.arange(len(values), dtype=np.int32)})
             coded = coded.join(self._small_table(codes), column)
-        kept = ["task", "w", "r", *(["answer"] if sizes is not None else [])]
+        names = ["task", "w", "r", *(["answer"] if sizes is not None else [])]
         self._data = self._store(
-            "data", coded.select(*kept).order_by(*(["task"] if sizes is None else ["task", "answer"]))
+            "data", coded.select(*names).order_by(*(["task"] if sizes is None else ["task", "answer"]))
         )
         self._gold, self.has_gold = None, bool(gold)
         if gold:
