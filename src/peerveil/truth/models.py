@@ -263,7 +263,7 @@ def common_ability(votes: Floats, channel: Channel) -> float:
     """The ability by maximum likelihood if everybody had the same, by EM over distinct rows of votes.
 
     >>> round(common_ability(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), Channel.of(None, 2)), 3)
-    0.742
+    0.721
     """
     rows, tasks = _distinct_rows(votes)
     k, size = channel.k, votes.sum() / channel.size
