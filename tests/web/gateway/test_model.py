@@ -149,7 +149,9 @@ class Protocol(RuleBasedStateMachine):
         above = None if post.parent is None else self.model[post.parent]
         if above is None:
             return post.due
-        base = above.appeared if above.state == "posted" else self.planned(above) if above.state == "withdrawn" else None
+        base = (
+            above.appeared if above.state == "posted" else self.planned(above) if above.state == "withdrawn" else None
+        )
         return None if base is None else max(post.due, self.gateway.space("forum").due_at(base + 1, post.pause))
 
     @rule()

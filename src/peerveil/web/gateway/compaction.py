@@ -20,11 +20,21 @@ from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 from peerveil.web.common import ServiceDatabase
 from peerveil.web.common.database import insert_rows
 from peerveil.web.gateway.blocks import Packer, capacity
-from peerveil.web.gateway.frames import CHUNK_BYTES, Sealer
 from peerveil.web.gateway.fence import Overtaken, check_fence
+from peerveil.web.gateway.frames import CHUNK_BYTES, Sealer
 from peerveil.web.gateway.memory import appears_at
-from peerveil.web.gateway.posts import EDIT, HELD, POSTED, TALLIES, WITHDRAWN, Change, Post
-from peerveil.web.gateway.posts import other_entry, post_entry, record_entry
+from peerveil.web.gateway.posts import (
+    EDIT,
+    HELD,
+    POSTED,
+    TALLIES,
+    WITHDRAWN,
+    Change,
+    Post,
+    other_entry,
+    post_entry,
+    record_entry,
+)
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import Header, count_late, read_journal, read_posted, read_state
 from peerveil.web.gateway.tables import clock, frames, spaces, state, version

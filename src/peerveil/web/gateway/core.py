@@ -107,7 +107,9 @@ class Gateway(Closable):
         A process that leads uses a new tick and size of frames when it is started again.
         """
         listed = list(wanted)
-        book = {name: value for name, value in (("tick_ms", tick_ms), ("frame_bytes", frame_bytes)) if value is not None}
+        book = {
+            name: value for name, value in (("tick_ms", tick_ms), ("frame_bytes", frame_bytes)) if value is not None
+        }
         secrets_of = {url: _secret(name, f"spaces.{s.name}.webhooks") for s in listed for url, name in s.webhooks}
         with self.database.writing("open") as connection:
             resealed = self._reseal_secret(connection)

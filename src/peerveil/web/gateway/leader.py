@@ -29,7 +29,6 @@ from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
 from peerveil.web.gateway.tally import Tally
-from peerveil.web.gateway.tally import Tally
 
 _PUBLIC_ID: Final = re.compile(r"[0-9a-f]{32}")
 

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway.fence import NotLeading
-from peerveil.web.gateway.intake import AuthorRequest, Outcome
 from peerveil.web.gateway.watch import Halted
 
 if TYPE_CHECKING:
     from peerveil.web.gateway.core import Clock, Gateway
+    from peerveil.web.gateway.intake import AuthorRequest, Outcome
     from peerveil.web.gateway.leader import Frame
 
 OFFSET: Final = 0.25
@@ -148,7 +148,9 @@ class Ticks(threading.Thread):
 
     def _decide(self, group: Sequence[tuple[AuthorRequest, Future[bytes]]], clock: Clock) -> None:
         try:
-            outcomes = self._gateway.leader.take(self._gateway.intake, [request for request, _ in group], clock.moment())
+            outcomes = self._gateway.leader.take(
+                self._gateway.intake, [request for request, _ in group], clock.moment()
+            )
         except BaseException as error:
             for _, future in group:
                 _settle(future, error)
