@@ -16,8 +16,10 @@ def child(role: str, url: str, port: int) -> None:
     with Path(os.devnull).open("w") as nowhere, Gateway(url, Vault.find()) as gateway:
         journal = Journal("victim", nowhere)
         if role == "worker":
+            gateway.group.start()
             GatewayWorker(gateway, journal).run()
         else:
+            gateway.leader.may_lead = role == "both"
             serve(create_app(gateway, journal, worker=role == "both"), "127.0.0.1", port, journal)
 
 

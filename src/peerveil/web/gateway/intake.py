@@ -202,9 +202,9 @@ class Intake:
                 follows = follows or (within and elsewhere)
             # whether the earlier one gets a companion is for the window of its own space
             own = memory.spaces().get(earlier.space)
-            if elsewhere and own is not None and then - earlier.arrived <= own.window_micros:
-                if not own.declared and not own.base.follow_ups_only:
-                    joined.append(earlier.id)
+            looks_back = own is not None and not own.declared and not own.base.follow_ups_only
+            if elsewhere and own is not None and looks_back and then - earlier.arrived <= own.window_micros:
+                joined.append(earlier.id)
         return follows or (request.space.declared and request.batch), joined
 
     def _parent(

@@ -43,6 +43,7 @@ version = version_table(
         secret=LargeBinary,  # sealed; all MAC keys, and with PEERVEIL_KEY all keys of blocks, are derived from it
         generation=Integer,  # of the state that holds
         fence=BigInteger,  # how often a process has begun to lead; writers check it
+        leader=Text,  # where the process that leads listens to the others
         tick_ms=Integer,
         frame_bytes=Integer,
     ),
@@ -122,7 +123,7 @@ def schema(vault: Vault) -> Schema:
     def first_rows() -> dict[Table, dict[str, Any]]:
         sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
         began = {"high": 0, "boot": "", "stopwatch": 0, "state": "running", "step": 0, "confirmed": 0, "shift": 0}
-        book = {"generation": 0, "fence": 0, "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
+        book = {"generation": 0, "fence": 0, "leader": "", "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
         return {version: {"epoch": secrets.token_hex(8), "secret": sealed, **book}, clock: began}
 
     # PostgreSQL would move a frame out of line and compress it: it cannot be compressed, and need not be tried
