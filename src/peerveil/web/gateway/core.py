@@ -17,6 +17,7 @@ from peerveil.web.common.database import update_or_insert
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
+from peerveil.web.gateway.compaction import INTERVAL_SECONDS
 from peerveil.web.gateway.feed import Cursors, Item, read_items
 from peerveil.web.gateway.frames import Sealer
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment
@@ -65,7 +66,7 @@ class Gateway(Closable):
     """
 
     def __init__(self, url: str, vault: Vault, *, create: bool = False, watch: Watch | None = None) -> None:
-        self.vault = vault
+        self.url, self.vault = url, vault
         self.database: ServiceDatabase = open_database(url, schema(vault), create=create)
         try:
             with self.database.reading("open") as connection:
@@ -90,6 +91,7 @@ class Gateway(Closable):
         self.intake = Intake(self.digests)
         self.publisher = Publisher()
         self.relay_host = "127.0.0.1"
+        self.compaction_seconds = INTERVAL_SECONDS
         self.group = Ticks(self)
         self.relay = RelayClient(self.sealer.derive("relay"), self.leader.find)
         self._spaces: tuple[float, dict[str, Space]] = (0.0, {})
