@@ -21,7 +21,7 @@ beats     which background parts run in which process                           
 import secrets
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
 
 from peerveil.storage import Schema, guard, keys, required, version_table
 from peerveil.web.common.tokens import token_table
@@ -129,4 +129,10 @@ def schema(vault: Vault) -> Schema:
     # PostgreSQL would move a frame out of line and compress it: it cannot be compressed, and need not be tried
     external = [f"ALTER TABLE {table.name} ALTER COLUMN body SET STORAGE EXTERNAL" for table in (frames, state)]
     guards = (guard("gateway_audit", "peerveil: what operators did is append-only"), {"postgresql": external})
-    return Schema(VERSION, version, first_rows, guards, alone=False)
+
+    def upgraded(connection: Connection) -> None:
+        from peerveil.web.gateway.migration import upgrade
+
+        upgrade(connection, vault)
+
+    return Schema(VERSION, version, first_rows, guards, alone=False, upgrades={VERSION - 1: upgraded})
