@@ -42,7 +42,7 @@ def test_a_block_that_begins_anew_ends_what_was_not_finished() -> None:
     assert [entry for block in blocks for entry in unpacker.entries(block)] == [b"whole"]
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_prefix_of_the_journal_is_a_state_that_was(data: Any) -> None:
     """Frames that are lost at the end (nobody was answered for what they hold) leave the posts of the frames before."""
