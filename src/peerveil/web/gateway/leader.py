@@ -89,7 +89,7 @@ class Leader:
                 raise
             self.fence, self.tick_seconds = fence, book.tick_ms / 1000
             self._packer = Packer(book.frame_bytes)
-            self._room = capacity(book.frame_bytes)
+            self._capacity = capacity(book.frame_bytes)
         return self._memory
 
     def drop(self) -> None:
@@ -136,7 +136,7 @@ class Leader:
 
     def is_full(self) -> bool:
         """Whether the next frame is full already: whatever comes waits."""
-        return self.is_leading and self._packer.backlog >= self._room
+        return self.is_leading and self._packer.backlog >= self._capacity
 
     def cut(self) -> Frame:
         """The next frame."""
@@ -177,8 +177,8 @@ class Leader:
         with self._database.reading() as connection:
             generation = int(connection.execute(select(version.c.generation)).scalar_one())
             _, changes = read_state(connection, self._sealer, generation)
-            found = [change.values for change in changes if change.kind == TALLIES and change.values is not None]
-        return {name: Tally(counts) for values in found for name, counts in values.items()}
+            tallies = [change.values for change in changes if change.kind == TALLIES and change.values is not None]
+        return {name: Tally(counts) for values in tallies for name, counts in values.items()}
 
     def find(self) -> str:
         """Where the process that leads listens."""

@@ -149,13 +149,13 @@ class Ticks(threading.Thread):
             if not group:
                 continue
             try:
-                asked = self._gateway.relay.ask_all([written(request) for request, _ in group])
+                answers = self._gateway.relay.ask_all([written(request) for request, _ in group])
             except Exception as error:
                 for _, future in group:
                     _settle(future, error)
                 time.sleep(max(0.0, end - time.monotonic()))
                 return
-            for (_, future), answer in zip(group, asked, strict=True):
+            for (_, future), answer in zip(group, answers, strict=True):
                 answer.add_done_callback(partial(_copy, future))
 
     def _next(self, seconds: float) -> list[tuple[AuthorRequest, Future[bytes]]]:
