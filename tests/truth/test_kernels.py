@@ -186,7 +186,7 @@ def test_a_whole_fit_is_textbook_em(k: int, model: str) -> None:
     crowd = simulate_crowd(tasks=60, workers=12, answers=6, classes=k, epsilon=2, seed=k)
     gold = {task: crowd.truth[task] for task in range(5)}
     estimator = PrivateDawidSkene(
-        epsilon=2, model=model, classes=k, ability_prior=3.0, class_prior="uniform", gold=gold,
+        epsilon=2, model=model, classes=k, ability_prior=3.0, class_prior="uniform", known=gold,
         iterations=12, tolerance=0, must_converge=False,
     )  # fmt: skip
     result = estimator.fit(crowd.randomized)
