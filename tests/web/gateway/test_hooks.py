@@ -274,7 +274,7 @@ def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
         target = {
             "publishing": (GatewayWorker, "step"),
             "webhooks": (Deliveries, "begin"),
-            "intake": (gateway.group, "_write"),
+            "intake": (gateway.leader, "take"),
         }
         monkeypatch.setattr(*target[part], _dies)
         if part == "intake":

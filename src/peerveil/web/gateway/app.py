@@ -257,11 +257,7 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
     async def read_metrics(request: Request) -> str:
         names = await operated_spaces(request)
 
-        def read() -> str:
-            with gateway.database.reading() as connection:
-                return metrics(connection, names)
-
-        return await asyncio.to_thread(read)
+        return await asyncio.to_thread(lambda: metrics(gateway.tallies(), names))
 
     @app.get("/operator", response_class=HTMLResponse, include_in_schema=False)
     async def operator(request: Request) -> Response:

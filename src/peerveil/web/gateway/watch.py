@@ -24,7 +24,7 @@ from peerveil.core.errors import BadInput
 from peerveil.web.common import ServiceDatabase
 from peerveil.web.common.database import DAY, SECOND, database_time
 from peerveil.web.common.errors import Unavailable
-from peerveil.web.gateway.tables import clock, held, hooks
+from peerveil.web.gateway.tables import clock, hooks
 
 TOLERANCE: Final = 10 * SECOND
 LONGEST_PAUSE: Final = 3 * DAY
@@ -134,7 +134,6 @@ class Watch:
             raise BadInput("--confirm-clock", got=what, want="nothing: the clock is not in doubt")
         moved = int(row.step) if what == "step" else 0
         if moved:
-            connection.execute(update(held).values(due_at=held.c.due_at + moved, batched_at=held.c.batched_at + moved))
             connection.execute(update(hooks).values(next_try=hooks.c.next_try + moved))
         state = {"state": "running", "step": 0, "confirmed": int(row.confirmed) + 1, "shift": int(row.shift) + moved}
         connection.execute(update(clock).values(**state, **self._reading(self.source(connection))))
