@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -33,7 +34,8 @@ from peerveil.web.gateway import (
     restore,
 )
 from peerveil.web.gateway.tables import held, hooks
-from peerveil.web.gateway.webhooks import Attempt, Deliveries, sign
+from peerveil.web.gateway.receivers import Attempt
+from peerveil.web.gateway.webhooks import Deliveries, sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,19 +47,21 @@ if TYPE_CHECKING:
 class Receiver:
     """A platform that takes webhooks, and fails when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Path | None = None) -> None:
         self.seen: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.answer = 200
+        self.refuses = "\0"  # a word that no item may hold
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.headers.append((body, self.headers["Peerveil-Timestamp"], self.headers["Peerveil-Signature"]))
-                if outer.answer == 200:
+                answer = 500 if outer.refuses.encode() in body else outer.answer
+                if answer == 200:
                     outer.seen += json.loads(body)["items"]
-                self.send_response(outer.answer)
+                self.send_response(answer)
                 if outer.answer == 302:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()
@@ -66,12 +70,18 @@ class Receiver:
                 pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+            self._scheme = "https"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/hook"
+        return f"{self._scheme}://127.0.0.1:{self.server.server_port}/hook"
 
     def close(self) -> None:
         self.server.shutdown()
@@ -90,7 +100,7 @@ def test_webhooks_are_signed_in_order_and_tried_again(
     url: str, make: Any, time: FakeTime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
-    gateway = make(url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET"}])
+    gateway = make(url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET", "allow": ["127.0.0.1"]}])
     deliveries = Deliveries(gateway, Journal("test"))
     for k in range(5):
         submit(gateway, "t", str(k), actor=f"a{k}")
@@ -134,7 +144,7 @@ def test_two_workers_do_not_deliver_the_same(
     sqlite_url: str, make: Any, time: FakeTime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
-    gateway = make(sqlite_url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET"}])
+    gateway = make(sqlite_url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET", "allow": ["127.0.0.1"]}])
     submit(gateway)
     time.advance(1000)
     work(gateway)
@@ -348,6 +358,8 @@ def test_nobody_reads_a_held_post_alone(url: str, make: Any, time: FakeTime) -> 
         ({"gap": "45m", "longest": 0}, "longest"),
         ({"gap": "45m", "webhooks": [{"url": "ftp://x", "secret_env": "A"}]}, "https"),
         ({"gap": "45m", "webhooks": [{"url": "https://x"}]}, "secret_env"),
+        ({"gap": "45m", "webhooks": [{"url": "https://u:p@x", "secret_env": "A"}]}, "without a name"),
+        ({"gap": "45m", "webhooks": [{"url": "https://x", "secret_env": "A", "allow": ["home"]}]}, "networks"),
     ],
 )
 def test_bad_spaces_are_refused(table: dict[str, Any], said: str) -> None:

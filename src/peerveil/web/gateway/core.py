@@ -84,7 +84,7 @@ class Gateway(Closable):
     def configure(self, wanted: Iterable[Space]) -> None:
         """Write the settings of spaces. They hold for posts that are taken from now on; drawn delays stay."""
         listed = list(wanted)
-        secrets_of = {url: _secret(name, f"spaces.{s.name}.webhooks") for s in listed for url, name in s.webhooks}
+        secrets_of = {h.url: _secret(h.secret_env, f"spaces.{s.name}.webhooks") for s in listed for h in s.webhooks}
         with self.database.writing("open") as connection:
             self._reseal_secret(connection)
             for space in listed:
@@ -101,9 +101,9 @@ class Gateway(Closable):
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
         last = connection.execute(select(spaces.c.last).where(spaces.c.name == space.name)).scalar_one()
-        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0}
+        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0, "since": 0, "problem": ""}
         connection.execute(update(hooks).where(hooks.c.space == space.name).values(active=0))
-        for url, _ in space.webhooks:
+        for url in (hook.url for hook in space.webhooks):
             name = f"{space.name}-{sha256(url.encode()).hexdigest()[:8]}"
             values = {"secret": self.vault.seal(secrets_of[url].encode(), about=name), "active": 1}
             update_or_insert(connection, hooks, {"name": name}, values, url=url, **fresh)

@@ -27,8 +27,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property, lru_cache, partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from peerveil.core.errors import BadInput, one_of
@@ -83,6 +85,15 @@ class Quiet:
 
 
 @dataclass(frozen=True)
+class Webhook:
+    """A receiver: its address, the variable that holds its secret, and the private networks that it may be in."""
+
+    url: str
+    secret_env: str
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Space:
     """The settings of one space. Durations in seconds.
 
@@ -105,7 +116,7 @@ class Space:
     declared: bool = False
     public: bool = False
     longest: int = 20_000
-    webhooks: tuple[tuple[str, str], ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -146,7 +157,8 @@ class Space:
         """The settings from the database."""
         values = json.loads(text)
         quiet, webhooks = values["quiet"], values["webhooks"]
-        built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": tuple(map(tuple, webhooks))}
+        hooks = tuple(Webhook(hook["url"], hook["secret_env"], tuple(hook["allow"])) for hook in webhooks)
+        built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": hooks}
         return cls(**values | built)
 
     # ---- delays -------------------------------------------------------------------------------------------------
@@ -272,13 +284,28 @@ def _read_quiet(value: Any, where: str) -> Quiet:
     return Quiet(**{key: str(part) for key, part in value.items()})
 
 
-def _read_webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
-    for hook in value if isinstance(value, list) else [value]:
-        if not isinstance(hook, dict) or set(hook) != {"url", "secret_env"}:
-            raise BadInput(where, got=hook, want='[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]')
-        if not str(hook["url"]).startswith(("https://", "http://")):
-            raise BadInput(f"{where}.url", got=hook["url"], want="an address that begins with https://")
-    return tuple((str(hook["url"]), str(hook["secret_env"])) for hook in value)
+def _read_webhooks(value: Any, where: str) -> tuple[Webhook, ...]:
+    return tuple(_read_webhook(hook, where) for hook in (value if isinstance(value, list) else [value]))
+
+
+def _read_webhook(hook: Any, where: str) -> Webhook:
+    if not isinstance(hook, dict) or not {"url", "secret_env"} <= set(hook) <= {"url", "secret_env", "allow"}:
+        raise BadInput(where, got=hook, want='[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]')
+    url, allow = str(hook["url"]), hook.get("allow", [])
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.username
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or " " in url:
+        want = "an address that begins with https://, without a name and password"
+        raise BadInput(f"{where}.url", got=url, want=want)
+    for network in allow if isinstance(allow, list) else [None]:
+        try:
+            ip_network(str(network))
+        except ValueError:
+            raise BadInput(f"{where}.allow", got=allow, want='networks, such as ["10.1.2.0/24"]') from None
+    return Webhook(url, str(hook["secret_env"]), tuple(str(network) for network in allow))
 
 
 _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {

@@ -8,6 +8,7 @@ recent   one row per person of the last sittings, sealed: for the next status   
 receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
 feed     what readers see                                                       forever
+letters  dead letters: which parts of the feed a webhook's receiver did not take a replay that succeeds
 beats    which background parts run in which process                            an hour after the last beat
 ======== ====================================================================== =============================
 
@@ -110,6 +111,14 @@ hooks = Table(
     *keys(name=Text),
     *required(space=Text, url=Text, secret=LargeBinary),
     *required(after=BigInteger, attempts=Integer, next_try=BigInteger, active=Integer),
+    *required(since=BigInteger, problem=Text),  # of the failures in a row: the first one's time, the last one's kind
+)
+letters = Table(
+    "gateway_letters",
+    metadata,
+    *keys(hook=Text, after=BigInteger),  # items behind this position of the feed were not delivered
+    *required(sent=BigInteger, last=BigInteger, given_up_at=BigInteger, problem=Text),
+    *required(state=Text),  # dead or replay; items up to ``sent`` were accepted in a replay
 )
 tally = Table("gateway_tally", metadata, *keys(space=Text, name=Text), *required(value=BigInteger))
 audit = Table(
