@@ -10,6 +10,7 @@ import json
 import re
 import secrets
 import threading
+import time as real_time
 from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,10 @@ from peerveil.web.common import Journal, Record, Records
 from peerveil.web.common.errors import Clash, Unprocessable
 from peerveil.web.gateway import Gateway, create_app
 from peerveil.web.gateway.intake import Edit, Intake
+from peerveil.web.gateway.metrics import metrics
 from peerveil.web.gateway.publish import Publisher
-from peerveil.web.gateway.tables import feed, held, metadata, recent, spaces
-from peerveil.web.gateway.tally import BINS, BLOCK, metrics, read_tally
+from peerveil.web.gateway.tables import beats, feed, held, metadata, recent, spaces
+from peerveil.web.gateway.tally import BINS, BLOCK, read_tally
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -352,9 +354,9 @@ def test_a_key_stands_for_one_body(sqlite_url: str, make: Make, lax: bool) -> No
 # ---- figures ----------------------------------------------------------------------------------------------------
 
 
-def with_backlog(connection: Connection, names: Any) -> str:
+def with_backlog(connection: Connection, names: Any, now: int) -> str:
     count = connection.execute(select(func.count()).select_from(held)).scalar_one()
-    return metrics(connection, names) + f"backlog {count}\n"
+    return metrics(connection, names, now) + f"backlog {count}\n"
 
 
 @pytest.mark.parametrize(("shown", "leaks"), [(metrics, False), (with_backlog, True)], ids=["as it is", "backlog"])
@@ -365,11 +367,14 @@ def test_nothing_shown_depends_on_what_is_held(
     monkeypatch.setattr("peerveil.web.gateway.app.metrics", shown)
     gateway = make(sqlite_url)
     operator = gateway.issue_token(role="operator", space="forum")
+    with gateway.database.writing("beat") as connection:  # elsewhere, a worker runs
+        connection.execute(insert(beats).values(part="publishing", process="p", state="running", at=time.now + 10**10))
     client = Client(create_app(gateway, Journal("test"), worker=False))
     headers = {"Authorization": f"Bearer {operator}"}
     paths = [
         "/metrics",
         "/healthz",
+        "/readyz",
         "/operator",
         "/v1/spaces/forum/feed",
         "/v1/spaces/forum/feed.atom",
@@ -384,6 +389,9 @@ def test_nothing_shown_depends_on_what_is_held(
         submit(gateway)
         time.advance(1000)
         work(gateway)
+        end = real_time.monotonic() + 60
+        while client.get("/readyz").status_code != 200 and real_time.monotonic() < end:  # the first heartbeat
+            real_time.sleep(0.02)
         before = look()
         take_many(gateway, 50)
         assert (look() != before) is leaks

@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, update
 from tests.web.common.client import Client
 from tests.web.gateway.helpers import SETTINGS, FakeTime, everything, job, open_gateway, submit, work
@@ -23,10 +24,13 @@ from tests.web.gateway.test_operating import Receiver
 
 from peerveil.core.errors import BadInput
 from peerveil.web.common import Journal
+from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway import GatewayWorker, Space, create_app, examine
 from peerveil.web.gateway.health import Heartbeat
-from peerveil.web.gateway.tables import hooks
+from peerveil.web.gateway.metrics import metrics
 from peerveil.web.gateway.receivers import is_allowed
+from peerveil.web.gateway.tables import hooks
+from peerveil.web.gateway.watch import Halted
 from peerveil.web.gateway.webhooks import Deliveries, WebhookState, read_webhooks, replay
 
 if TYPE_CHECKING:
@@ -502,6 +506,78 @@ def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
             assert answer.status_code == 503
     finally:
         client.close()
+        gateway.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_readyz_says_whether_posts_will_be_published(url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peerveil.web.gateway.health._INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr("peerveil.web.gateway.health._STALE_SECONDS", 0.5)
+    gateway = open_gateway(url, time)
+    client = Client(create_app(gateway, Journal("test"), worker=False))
+
+    def answers(word: str) -> bool:
+        return word in client.get("/readyz").text
+
+    try:
+        assert until(lambda: answers("not ready: publishing is not started"))
+        other = Heartbeat(gateway, Journal("test"), lambda: {"publishing": True})
+        other.start()
+        assert until(lambda: client.get("/readyz").json() == {"status": "ready"})
+        work(gateway)
+        time.step(3600)
+        with pytest.raises(Halted):
+            work(gateway)
+        assert until(lambda: answers("halted: the clock is in doubt"))
+        gateway.confirm_clock("step")
+        assert until(lambda: answers('"ready"'))
+        monkeypatch.setattr(gateway.database, "writing", _dies_softly)
+        assert until(lambda: answers("the database does not answer"))
+        assert client.get("/healthz").status_code == 200
+        monkeypatch.undo()
+        other.stop()
+    finally:
+        client.close()
+        gateway.close()
+
+
+def _dies_softly(*_: Any, **__: Any) -> Any:
+    raise Unavailable("the database is away")
+
+
+def test_metrics_count_what_readers_and_receivers_know(
+    url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    bad = receivers(says(b""))
+    gateway = with_hooks(url, time, monkeypatch, bad.url)
+
+    def read() -> dict[str, float]:
+        with gateway.database.reading() as connection:
+            families = text_string_to_metric_families(metrics(connection, ["forum"], time.now))
+        return {
+            sample.name.removeprefix("peerveil_gateway_") + sample.labels.get("le", ""): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    try:
+        submit(gateway)
+        Heartbeat(gateway, Journal("test"), lambda: {"publishing": True})._beat(stopping=False)
+        before = read()
+        assert (before["released_total"], before["part_up"], before["clock_halted"]) == (0, 1, 0)
+        time.advance(1000)
+        work(gateway)
+        Deliveries(gateway, Journal("test")).step()
+        after = read()
+        assert (after["released_total"], after["late_total"], after["lateness_seconds_count"]) == (1, 1, 1)
+        assert after["lateness_seconds_bucket60"] == 0 < after["lateness_seconds_bucket+Inf"]
+        assert (after["webhook_waiting"], after["webhook_failures"], after["webhook_dead_letters"]) == (1, 1, 0)
+        assert (after["part_up"], after["heartbeat_seconds"]) == (0, 1000)  # silent
+        time.step(3600)
+        with pytest.raises(Halted):
+            work(gateway)
+        assert (read()["clock_halted"], read()["clock_step_seconds"]) == (1, 3600)
+    finally:
         gateway.close()
 
 

@@ -33,8 +33,8 @@ from peerveil.web.gateway import (
     request_reveal,
     restore,
 )
-from peerveil.web.gateway.tables import held, hooks
 from peerveil.web.gateway.receivers import Attempt
+from peerveil.web.gateway.tables import held, hooks
 from peerveil.web.gateway.webhooks import Deliveries, sign
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import Item, atom, rss
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
+from peerveil.web.gateway.metrics import metrics
 from peerveil.web.gateway.publish import GatewayWorker
-from peerveil.web.gateway.tally import metrics, operator_page
+from peerveil.web.gateway.tally import operator_page
 from peerveil.web.gateway.watch import Halted
 
 _DESCRIPTION: Final = (
@@ -241,12 +242,16 @@ def _reader_routes(app: FastAPI, gateway: Gateway) -> None:
 
 
 def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> None:
-    @app.get("/healthz", response_model=Health, summary="Is it up?")
+    @app.get("/healthz", response_model=Health, summary="Does this process run?")
     async def healthz() -> dict[str, str]:
         check_alive(heartbeat.alive())
-        if await asyncio.to_thread(gateway.in_doubt) is not None:
-            raise Unavailable("halted: the database's clock is in doubt")
         return {"status": "ok"}
+
+    @app.get("/readyz", response_model=Health, summary="Will posts be published?")
+    async def readyz() -> dict[str, str]:
+        if problems := heartbeat.problems():
+            raise Unavailable(f"not ready: {'; '.join(problems)}")
+        return {"status": "ready"}
 
     async def operated_spaces(request: Request, *, basic: bool = False) -> list[str]:
         identity = await _identity(gateway, request, basic=basic)
@@ -259,7 +264,7 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
 
         def read() -> str:
             with gateway.database.reading() as connection:
-                return metrics(connection, names)
+                return metrics(connection, names, gateway.watch.source(connection))
 
         return await asyncio.to_thread(read)
 

@@ -3,8 +3,13 @@
 Each process writes every few seconds which of its threads run. A thread that has died is named by ``/healthz`` of its own
 process at once, and by ``peerveil gateway doctor`` from any machine. A process that was killed falls silent, and doctor
 says so unless another one does the same work.
+
+``/healthz`` says whether this process should be restarted; ``/readyz`` whether posts that it takes will be published: the
+database answers, the clock is not in doubt, and publishing runs in some process. It answers from the memory of the last
+heartbeat, without the database, so the time of the answer does not depend on what the database is doing.
 """
 
+import math
 import os
 import secrets
 import threading
@@ -20,12 +25,14 @@ from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
 from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.intake import open_post
-from peerveil.web.gateway.tables import VERSION, beats, clock, held, hooks, tokens
+from peerveil.web.gateway.tables import VERSION, beats, clock, held, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
+from peerveil.web.gateway.webhooks import read_webhooks
 
 _INTERVAL_SECONDS: Final = 5.0
 _SILENT: Final = 60 * SECOND  # without a heartbeat for this long, a part counts as dead
 _KEEP: Final = 3600 * SECOND
+_STALE_SECONDS: Final = 3 * _INTERVAL_SECONDS
 _PARTS: Final = {  # what runs in the background, and how it is started
     "publishing": "peerveil gateway serve, or work",
     "webhooks": "peerveil gateway serve, or work",
@@ -44,6 +51,8 @@ class Heartbeat(threading.Thread):
         self._process = secrets.token_hex(8)
         self._stopping = threading.Event()
         self._known_dead: set[str] = set()
+        self._looked_at = -math.inf
+        self._problems: list[str] = []
 
     def stop(self) -> None:
         """Record that this process ends on purpose. Call it while the threads still run."""
@@ -53,6 +62,13 @@ class Heartbeat(threading.Thread):
     def alive(self) -> dict[str, bool]:
         """Of each part of this process whether it runs."""
         return {**self._parts(), "heartbeat": self.is_alive()}
+
+    def problems(self) -> list[str]:
+        """Why posts that are taken here would not be published; nothing if they would."""
+        dead = [f"{part} is dead in this process" for part, alive in self.alive().items() if not alive]
+        if time.monotonic() - self._looked_at > _STALE_SECONDS:
+            return [*dead, "the database does not answer"]
+        return [*dead, *self._problems]
 
     def run(self) -> None:
         """Called by :meth:`start`."""
@@ -81,6 +97,8 @@ class Heartbeat(threading.Thread):
             ]
             insert_rows(connection, beats, rows, replace=True)
             connection.execute(delete(beats).where(beats.c.at < now - _KEEP))
+            self._problems = list(_obstacles(connection, now))
+        self._looked_at = time.monotonic()
 
 
 def read_heartbeats(connection: Connection, now: int) -> dict[str, tuple[str, int]]:
@@ -94,6 +112,18 @@ def read_heartbeats(connection: Connection, now: int) -> dict[str, tuple[str, in
             silent = newest.state != "stopped" and now - newest.at > _SILENT
             states[part] = ("silent" if silent else newest.state, max(0, now - newest.at))
     return states
+
+
+def _obstacles(connection: Connection, now: int) -> Iterator[str]:
+    """What keeps posts from being published, wherever it is."""
+    state = connection.execute(select(clock.c.state)).scalar_one()
+    if state != "running":
+        yield f"halted: the clock is in doubt ({state})"
+    states = read_heartbeats(connection, now)
+    for part in _PARTS:
+        state = states.get(part, ("not started", 0))[0]
+        if state in ("dead", "silent") or (part == "publishing" and state != "running"):
+            yield f"{part} is {state}"
 
 
 @dataclass(frozen=True)
@@ -140,9 +170,9 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     roles = set(connection.execute(select(tokens.c.role).where(tokens.c.state == "good").distinct()).scalars())
     remedy = "peerveil gateway token --space ..."
     yield HealthCheck("tokens", bool(roles), ", ".join(sorted(roles)) or "none yet", remedy, fails=False)
-    failing = connection.execute(select(hooks.c.name).where(hooks.c.active == 1, hooks.c.attempts >= 5)).scalars().all()
-    remedy = "look at the receiver; nothing is lost, it is tried again"
-    yield HealthCheck("webhooks", not failing, ", ".join(failing) or "none is failing", remedy)
+    for webhook in read_webhooks(connection, gateway.watch.source(connection)):
+        remedy = "look at the receiver; then peerveil gateway webhooks replay, if there are dead letters"
+        yield HealthCheck(f"webhook {webhook.name}", not webhook.is_failing, webhook.in_words(), remedy)
     for name in sorted(gateway.spaces):
         counts = read_tally(connection, name)
         if any(counts[f"fit_{k}"] for k in range(BINS)):

@@ -22,7 +22,8 @@ from peerveil.report import Page, svg
 from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
 from peerveil.web.common.database import SECOND, insert_rows
-from peerveil.web.gateway.tables import clock, feed, hooks, tally
+from peerveil.web.gateway.tables import clock, feed, tally
+from peerveil.web.gateway.webhooks import read_webhooks
 
 if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
@@ -45,14 +46,6 @@ LATE_SECONDS: Final = 1.0
 _HOURS: Final = 48
 _HOUR: Final = 3600 * SECOND
 _BAND: Final = 4.5  # standard errors beyond which a bar is called wrong
-_HEAD: Final = """\
-# HELP peerveil_gateway_released_total Posts published.
-# TYPE peerveil_gateway_released_total counter
-# HELP peerveil_gateway_late_total Posts published more than a second after they were due.
-# TYPE peerveil_gateway_late_total counter
-# HELP peerveil_gateway_lateness_seconds Seconds between due and published.
-# TYPE peerveil_gateway_lateness_seconds histogram
-"""
 
 
 def count_published(connection: Connection, space: str, lateness: Sequence[int], fits: Sequence[int]) -> None:
@@ -77,24 +70,6 @@ def read_tally(connection: Connection, space: str) -> Counter[str]:
     """All counts of a space. Whatever begins with ``pending`` is not for showing."""
     rows = connection.execute(select(tally.c.name, tally.c.value).where(tally.c.space == space))
     return Counter({row.name: int(row.value) for row in rows})
-
-
-def metrics(connection: Connection, names: Sequence[str]) -> str:
-    """Figures of what was published, in the text format that monitoring systems read."""
-    lines = []
-    for space in names:
-        counts = read_tally(connection, space)
-        values = {"released_total": counts["released"], "late_total": counts["late"]}
-        lines += [f'peerveil_gateway_{name}{{space="{space}"}} {value}' for name, value in values.items()]
-        running = 0
-        for number, edge in enumerate((*EDGES_SECONDS, None)):
-            running += counts[f"lateness_{number}"]
-            label = "+Inf" if edge is None else f"{edge:g}"
-            lines.append(f'peerveil_gateway_lateness_seconds_bucket{{space="{space}",le="{label}"}} {running}')
-        total = counts["lateness_sum"] / SECOND
-        lines.append(f'peerveil_gateway_lateness_seconds_sum{{space="{space}"}} {total:.6f}')
-        lines.append(f'peerveil_gateway_lateness_seconds_count{{space="{space}"}} {running}')
-    return _HEAD + "".join(f"{line}\n" for line in lines)
 
 
 def place_delays(
@@ -164,8 +139,9 @@ def _add_space(page: Page, connection: Connection, space: Space, now: int) -> No
         "longest delay stated to authors": in_words(space.longest_delay("")),
         "time grid": in_words(space.grid),
     }
-    if space.webhooks:
-        rows["webhooks"] = _webhooks(connection, space.name)
+    for state in read_webhooks(connection, now):
+        if state.space == space.name:
+            rows[f"webhook {state.name}"] = state.in_words()
     page.table(["", ""], [list(row) for row in rows.items()])
     if not published:
         page.paragraph("Nothing has been published yet.")
@@ -182,12 +158,6 @@ def _add_space(page: Page, connection: Connection, space: Space, now: int) -> No
         f"{delays:,} delays in {BINS} parts that the mechanism makes equally likely: bars should be level, within the "
         f"band. {fit_verdict(counts)[1]}",
     )
-
-
-def _webhooks(connection: Connection, space: str) -> str:
-    rows = connection.execute(select(hooks.c.attempts).where(hooks.c.space == space, hooks.c.active == 1)).scalars()
-    failing = [attempts for attempts in rows if attempts]
-    return f"{len(failing)} failing, after up to {max(failing)} attempts" if failing else "all well"
 
 
 def _bars(positions: range, heights: Sequence[int], colors: Any, **more: Any) -> Any:

@@ -53,6 +53,7 @@ _MOST_ITEMS: Final = 100
 _IDLE_SECONDS: Final = 1.0  # between two looks while nothing is under way
 _CLAIM: Final = 60 * SECOND
 _LONGEST_PAUSE_SECONDS: Final = 3600.0
+_MANY_FAILURES: Final = 5
 _GRACE_SECONDS: Final = 3.0  # in which attempts that were cut off may still record it
 
 
@@ -239,9 +240,16 @@ class WebhookState:
     dead: int
     """Items in dead letters."""
 
-    def __str__(self) -> str:
-        failing = f"failing for {self.failing_seconds:,.0f} s, {self.attempts} attempts, {self.problem}; "
-        return f"{self.name} ({self.host}): {failing if self.attempts else ''}{self.waiting} waiting, {self.dead} dead"
+    @property
+    def is_failing(self) -> bool:
+        """Whether an operator should look: five attempts in a row were not accepted, or items were set aside."""
+        return self.attempts >= _MANY_FAILURES or self.dead > 0
+
+    def in_words(self) -> str:
+        """How it stands, for doctor and page."""
+        failing = f"failing for {self.failing_seconds:,.0f} s ({self.attempts} attempts, {self.problem}); "
+        set_aside = f", {self.dead:,} in dead letters" if self.dead else ""
+        return f"{self.host}: {failing if self.attempts else ''}{self.waiting:,} waiting{set_aside}"
 
 
 def read_webhooks(connection: Connection, now: int) -> list[WebhookState]:
