@@ -25,8 +25,9 @@ from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
 from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.intake import open_post
-from peerveil.web.gateway.tables import VERSION, beats, clock, held, tokens
+from peerveil.web.gateway.tables import VERSION, beats, held, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
+from peerveil.web.gateway.watch import Halted, Watch
 from peerveil.web.gateway.webhooks import read_webhooks
 
 _INTERVAL_SECONDS: Final = 5.0
@@ -97,7 +98,7 @@ class Heartbeat(threading.Thread):
             ]
             insert_rows(connection, beats, rows, replace=True)
             connection.execute(delete(beats).where(beats.c.at < now - _KEEP))
-            self._problems = list(_obstacles(connection, now))
+            self._problems = list(_obstacles(connection, self._gateway.watch, now))
         self._looked_at = time.monotonic()
 
 
@@ -114,11 +115,20 @@ def read_heartbeats(connection: Connection, now: int) -> dict[str, tuple[str, in
     return states
 
 
-def _obstacles(connection: Connection, now: int) -> Iterator[str]:
+def _halted(connection: Connection, watch: Watch) -> Halted | None:
+    """Why the time is not certain, if so."""
+    try:
+        watch.now(connection)
+    except Halted as halted:
+        return halted
+    return None
+
+
+def _obstacles(connection: Connection, watch: Watch, now: int) -> Iterator[str]:
     """What keeps posts from being published, wherever it is."""
-    state = connection.execute(select(clock.c.state)).scalar_one()
-    if state != "running":
-        yield f"halted: the clock is in doubt ({state})"
+    halted = _halted(connection, watch)
+    if halted is not None:
+        yield f"halted: the clock is in doubt ({halted.kind})"
     states = read_heartbeats(connection, now)
     for part in _PARTS:
         state = states.get(part, ("not started", 0))[0]
@@ -156,7 +166,7 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     foreign = _has_foreign_keys(connection, gateway.vault)
     result = "some have a key that is missing" if foreign else "all of a sample open"
     yield HealthCheck("sealed posts", not foreign, result, f"put the old key back into {VARIABLE}, behind the new one")
-    yield from _time(connection)
+    yield from _time(connection, gateway.watch)
     beats_by_part = read_heartbeats(connection, gateway.watch.source(connection))
     for part, command in _PARTS.items():
         state, ago = beats_by_part.get(part, ("not started yet", 0))
@@ -190,12 +200,14 @@ def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
     return False
 
 
-def _time(connection: Connection) -> Iterator[HealthCheck]:
-    row = connection.execute(select(clock)).one()
-    running = row.state == "running"
-    result = "running" if running else f"halted: it moved by {row.step / SECOND:,.0f} s (a {row.state})"
+def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:
+    halted = _halted(connection, watch)
+    result = "running" if halted is None else str(halted).partition(";")[0]
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
-    yield HealthCheck("clock", running, result, remedy)
+    yield HealthCheck("clock", halted is None, result, remedy)
+    found = "by NTP, as the kernel says" if watch.reference() is not None else "the kernel knows of no NTP"
+    remedy = "run NTP; without it, confirm the clock after each restart of the machine"
+    yield HealthCheck("clock synchronized", watch.reference() is not None, found, remedy, fails=False)
     apart = database_time(connection) / SECOND - time.time()
     yield HealthCheck(
         "this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)"

@@ -44,8 +44,10 @@ clock = Table(
     *keys(id=Integer),
     *required(
         high=BigInteger,  # the latest time that was acted on
-        boot=Text,
-        stopwatch=BigInteger,
+        boot=Text,  # the start of the machine on which that was
+        stopwatch=BigInteger,  # of that start of the machine, at that time
+        ahead=BigInteger,  # the gateway's time less the database's clock, then
+        sure=Integer,  # whether NTP confirmed it, then
         state=Text,  # running, step or pause
         step=BigInteger,
         confirmed=Integer,  # how often an operator has confirmed the clock
@@ -145,7 +147,8 @@ def schema(vault: Vault) -> Schema:
 
     def first_rows() -> dict[Table, dict[str, Any]]:
         sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
-        began = {"high": 0, "boot": "", "stopwatch": 0, "state": "running", "step": 0, "confirmed": 0, "shift": 0}
+        zeros = ("high", "stopwatch", "ahead", "sure", "step", "confirmed", "shift")
+        began = {"boot": "", "state": "running", **dict.fromkeys(zeros, 0)}
         return {version: {"epoch": secrets.token_hex(8), "secret": sealed}, clock: began}
 
     guards = (guard("gateway_audit", "peerveil: what operators did is append-only"),)
