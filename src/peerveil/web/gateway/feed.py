@@ -9,13 +9,11 @@ The newest posts are also there as Atom (:func:`atom`) and RSS (:func:`rss`).
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Annotated
 from xml.sax.saxutils import escape, quoteattr
 
-from pydantic import Field
 from sqlalchemy import Connection, select
 
 from peerveil.web.common import Digests
@@ -31,7 +29,7 @@ class Item:
     thread: str
     content: str
     reply_to: str | None
-    posted_at: Annotated[str, Field(description="A moment of the space's time grid.")]
+    posted_at: str = field(metadata={"description": "A moment of the space's time grid."})
 
 
 def posted_words(moment: int) -> str:

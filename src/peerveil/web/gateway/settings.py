@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
-from peerveil.core.files import read_toml
-from peerveil.study.spec import only, table
+from peerveil.core.files import read_toml, table
+from peerveil.study.spelling import only
 from peerveil.web.common import Vault
 from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.space import Space, read_seconds

@@ -36,7 +36,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
-from peerveil.study.spec import only
+from peerveil.study.spelling import only
 from peerveil.timing.base import DelayMechanism
 from peerveil.timing.delays import named_mechanism
 from peerveil.timing.durations import in_words, parse_duration
