@@ -50,8 +50,6 @@ from peerveil.study.spelling import (
     Title,
     only,
     require,
-    require_table,
-    table,
 )
 
 Settings = TypeVar("Settings", bound=Declared)
