@@ -48,6 +48,7 @@ class Vault:
             raise BadInput(VARIABLE, got=Verbatim("no key, or one of another length"), want=_WANT)
         self._ciphers = {name: AESGCM(key) for name, key in keys.items()}
         self.current = next(iter(keys))
+        self.names = frozenset(keys)
         self._prefix = bytes([len(self.current)]) + self.current.encode()
 
     @classmethod

@@ -25,6 +25,7 @@ from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
 from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.intake import open_post
+from peerveil.web.gateway.keys import keys_in_use
 from peerveil.web.gateway.tables import VERSION, beats, held, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
 from peerveil.web.gateway.watch import Halted, Watch
@@ -163,6 +164,7 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     yield HealthCheck("tables", True, f"version {VERSION} at {gateway.database.shown}")
     where = "the environment" if os.environ.get(VARIABLE) else "a file"
     yield HealthCheck("key", True, f"{gateway.vault.current!r} opens the gateway (from {where})")
+    yield from _old_keys(connection, gateway.vault)
     foreign = _has_foreign_keys(connection, gateway.vault)
     result = "some have a key that is missing" if foreign else "all of a sample open"
     yield HealthCheck("sealed posts", not foreign, result, f"put the old key back into {VARIABLE}, behind the new one")
@@ -187,6 +189,16 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
         counts = read_tally(connection, name)
         if any(counts[f"fit_{k}"] for k in range(BINS)):
             yield HealthCheck(f"delays in {name}", *fit_verdict(counts))
+
+
+def _old_keys(connection: Connection, vault: Vault) -> Iterator[HealthCheck]:
+    """Of each old key, whether it can be removed."""
+    tables = keys_in_use(connection)
+    for name in sorted(vault.names - {vault.current}):
+        needed = ", ".join(sorted(tables.get(name, ())))
+        found = f"still seals something in {needed}" if needed else "seals nothing any more"
+        remedy = "restart what runs, and wait" if needed else f"peerveil gateway key rotate --drop {name}"
+        yield HealthCheck(f"old key {name}", False, found, remedy, fails=False)
 
 
 def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:

@@ -45,6 +45,8 @@ from peerveil.web.common.values import read_flag, read_time
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_MINUTE: Final = 60.0
+NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
 _FINEST_GRID: Final = SECOND // 1000
 _LONGEST_POST: Final = 200_000  # characters
 
@@ -117,6 +119,8 @@ class Space:
     public: bool = False
     longest: int = 20_000
     webhooks: tuple[Webhook, ...] = ()
+    demo: bool = False
+    """Whether minutes are seconds, to show how it works; nobody is protected."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -134,8 +138,8 @@ class Space:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Self:
-        """A space from its table in the configuration file."""
+    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".", *, demo: bool = False) -> Self:
+        """A space from its table in the configuration file; for a demonstration, minutes become seconds."""
         where = f"spaces.{name}"
         only(table, (*_READERS, "gap", "gaps", "history", "percentile", "per"), where)
         values = {key: read(table[key], f"{where}.{key}") for key, read in _READERS.items() if key in table}
@@ -146,6 +150,10 @@ class Space:
             gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in table.get("gaps", {}).items()}
         else:
             raise BadInput(f"{where}.gap", got=None, want="a gap such as 45m, or a history to learn it from")
+        if demo:
+            gap, gaps = gap / _MINUTE, {thread: length / _MINUTE for thread, length in gaps.items()}
+            values |= {key: values.get(key, getattr(cls, key)) / _MINUTE for key in ("window", "grid")}
+            values |= {"demo": True, "public": True}
         return cls(name, gap, gaps, **values)
 
     def to_json(self) -> str:
@@ -235,7 +243,7 @@ class Space:
 
     def in_words(self) -> str:
         """The guarantee, and what the space adds to it, for its operator and its authors."""
-        words = [str(self.guarantee)]
+        words = [NOT_PRIVATE, str(self.guarantee)] if self.demo else [str(self.guarantee)]
         if self.gaps:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:
@@ -249,7 +257,8 @@ class Space:
         return " ".join(words)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.base}, on a grid of {in_words(self.grid)}"
+        marked = f"{self.name} ({NOT_PRIVATE[:-1]})" if self.demo else self.name
+        return f"{marked}: {self.base}, on a grid of {in_words(self.grid)}"
 
 
 @lru_cache(maxsize=10_000)

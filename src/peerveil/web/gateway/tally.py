@@ -22,6 +22,7 @@ from peerveil.report import Page, svg
 from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
 from peerveil.web.common.database import SECOND, insert_rows
+from peerveil.web.gateway.space import NOT_PRIVATE
 from peerveil.web.gateway.tables import clock, feed, tally
 from peerveil.web.gateway.webhooks import read_webhooks
 
@@ -129,6 +130,8 @@ def _add_space(page: Page, connection: Connection, space: Space, now: int) -> No
     counts = read_tally(connection, space.name)
     published, late = counts["released"], counts["late"]
     page.heading(space.name)
+    if space.demo:
+        page.warning("Demonstration", [NOT_PRIVATE])
     page.guarantee(space.in_words())
     recent = select(func.count()).where(feed.c.space == space.name, feed.c.posted_at > now - _HOUR)
     rows = {

@@ -113,6 +113,11 @@ class _Timex(ctypes.Structure):
 _LIBRARY: Final = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
+def machine_time() -> int:
+    """Microseconds since 1970 by this machine's clock."""
+    return time.time_ns() // 1000
+
+
 def synchronized_time() -> int | None:
     """Microseconds since 1970 by this machine's clock, if the kernel says that NTP keeps it right; otherwise nothing."""
     if _LIBRARY is None:
@@ -122,7 +127,7 @@ def synchronized_time() -> int | None:
     unsynchronized, error = 0x40, 5  # STA_UNSYNC and TIME_ERROR
     if result < 0 or result == error or state.status & unsynchronized or state.maxerror > TOLERANCE:
         return None
-    return time.time_ns() // 1000
+    return machine_time()
 
 
 class Watch:
