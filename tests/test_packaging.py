@@ -159,14 +159,17 @@ def words_of(line: str) -> list[str]:
 
 
 def test_units_are_accepted_and_their_commands_exist(tmp_path: Path) -> None:
+    import click
+
     from peerveil.cli.base import build_app
 
     for unit in (PACKAGING / "systemd").iterdir():
         text = unit.read_text(encoding="utf-8")
         for line in re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE):
             group, command, *options = words_of(line)
-            app = build_app().get_command(None, group)  # type: ignore[arg-type]
-            app.get_command(None, command).make_parser(None).parse_args(options)  # type: ignore[union-attr, attr-defined]
+            context = click.Context(app := build_app())
+            found = app.get_command(context, group).get_command(context, command)  # type: ignore[union-attr]
+            found.make_parser(context).parse_args(options)
         (tmp_path / unit.name).write_text(text.replace("/opt/peerveil/bin/peerveil", sys.executable), encoding="utf-8")
     for name in ("peerveil-gateway.service", "peerveil-gateway-worker.service"):
         lines = (PACKAGING / "systemd" / name).read_text(encoding="utf-8").splitlines()
