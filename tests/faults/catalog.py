@@ -331,15 +331,15 @@ FAULTS: Final = (
     Fault(
         "the-idempotency-key-is-ignored",
         "web/gateway/intake.py",
-        "                if key in known:",
-        "                if key in ():",
+        "        if known is not None:",
+        "        if known is key:",
         ("tests/web/gateway/test_protocol.py::test_the_same_request_again_changes_nothing",),
     ),
     Fault(
         "replies-do-not-wait-for-their-parents",
-        "web/gateway/publish.py",
-        "held.c.due_at <= moment, held.c.waits == 0)",
-        "held.c.due_at <= moment)",
+        "web/gateway/memory.py",
+        "        if post.waits or post.id not in self.held:",
+        "        if post.id not in self.held:",
         ("tests/web/gateway/test_protocol.py::test_replies_come_after_their_parents",),
     ),
     Fault(

@@ -99,6 +99,11 @@ class Database:
         return f"a {self.noun}, or the name of a file that does not exist yet"
 
     @property
+    def path(self) -> Path | None:
+        """The SQLite file."""
+        return self._address.path
+
+    @property
     def is_sqlite(self) -> bool:
         """Whether this is a file."""
         return self._address.path is not None

@@ -487,7 +487,7 @@ def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
         target = {
             "publishing": (GatewayWorker, "step"),
             "webhooks": (Deliveries, "begin"),
-            "intake": (gateway.group, "_write"),
+            "intake": (gateway.leader, "take"),
         }
         monkeypatch.setattr(*target[part], _dies)
         if part == "intake":
@@ -553,7 +553,7 @@ def test_metrics_count_what_readers_and_receivers_know(
 
     def read() -> dict[str, float]:
         with gateway.database.reading() as connection:
-            families = text_string_to_metric_families(metrics(connection, ["forum"], time.now))
+            families = text_string_to_metric_families(metrics(connection, gateway.tallies(), ["forum"], time.now))
         return {
             sample.name.removeprefix("peerveil_gateway_") + sample.labels.get("le", ""): sample.value
             for family in families

@@ -275,8 +275,9 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
         names = await operated_spaces(request)
 
         def read() -> str:
+            tallies = gateway.tallies()
             with gateway.database.reading() as connection:
-                return metrics(connection, names, gateway.watch.source(connection))
+                return metrics(connection, tallies, names, gateway.watch.source(connection))
 
         return await asyncio.to_thread(read)
 

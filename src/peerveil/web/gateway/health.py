@@ -22,12 +22,11 @@ from sqlalchemy import Connection, delete, select, text
 
 from peerveil.web.common import Journal
 from peerveil.web.common.database import SECOND, database_time, insert_rows
-from peerveil.web.common.vault import VARIABLE, CannotOpen, Vault
+from peerveil.web.common.vault import VARIABLE, Vault
 from peerveil.web.gateway.core import Gateway
-from peerveil.web.gateway.intake import open_post
 from peerveil.web.gateway.keys import keys_in_use
-from peerveil.web.gateway.tables import VERSION, beats, held, tokens
-from peerveil.web.gateway.tally import BINS, fit_verdict, read_tally
+from peerveil.web.gateway.tables import VERSION, beats, frames, state, tokens
+from peerveil.web.gateway.tally import BINS, fit_verdict
 from peerveil.web.gateway.watch import Halted, Watch
 from peerveil.web.gateway.webhooks import read_webhooks
 
@@ -166,7 +165,7 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     yield HealthCheck("key", True, f"{gateway.vault.current!r} opens the gateway (from {where})")
     yield from _old_keys(connection, gateway.vault)
     foreign = _has_foreign_keys(connection, gateway.vault)
-    result = "some have a key that is missing" if foreign else "all of a sample open"
+    result = "their key is missing" if foreign else "their key is here"
     yield HealthCheck("sealed posts", not foreign, result, f"put the old key back into {VARIABLE}, behind the new one")
     yield from _time(connection, gateway.watch)
     beats_by_part = read_heartbeats(connection, gateway.watch.source(connection))
@@ -185,8 +184,7 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     for webhook in read_webhooks(connection, gateway.watch.source(connection)):
         remedy = "look at the receiver; then peerveil gateway webhooks replay, if there are dead letters"
         yield HealthCheck(f"webhook {webhook.name}", not webhook.is_failing, webhook.in_words(), remedy)
-    for name in sorted(gateway.spaces):
-        counts = read_tally(connection, name)
+    for name, counts in sorted(gateway.tallies().items()):
         if any(counts[f"fit_{k}"] for k in range(BINS)):
             yield HealthCheck(f"delays in {name}", *fit_verdict(counts))
 
@@ -202,14 +200,13 @@ def _old_keys(connection: Connection, vault: Vault) -> Iterator[HealthCheck]:
 
 
 def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
-    # the random keys of the table make this a sample that has nothing to do with arrival
-    sample = connection.execute(select(held.c.id, held.c.body).order_by(held.c.id).limit(50)).all()
-    try:
-        for row in sample:
-            open_post(vault, row)
-    except CannotOpen:
-        return True
-    return False
+    """Whether the newest frame or chunk is sealed with a key that is missing."""
+    newest = (
+        select(frames.c.body).order_by(frames.c.seq.desc()).limit(1),
+        select(state.c.body).order_by(state.c.generation.desc()).limit(1),
+    )
+    sealed = [bytes(body) for query in newest for body in connection.execute(query).scalars()]
+    return any(Vault.key_of(body) not in vault.names for body in sealed)
 
 
 def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:

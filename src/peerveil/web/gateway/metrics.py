@@ -13,7 +13,8 @@ There is no count of requests, of accepted or held posts, of memory or of busy t
 when somebody wrote.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
@@ -21,7 +22,7 @@ from sqlalchemy import Connection, select
 from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.health import read_heartbeats
 from peerveil.web.gateway.tables import clock
-from peerveil.web.gateway.tally import EDGES_SECONDS, read_tally
+from peerveil.web.gateway.tally import EDGES_SECONDS
 from peerveil.web.gateway.webhooks import read_webhooks
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 _PREFIX = "peerveil_gateway"
 
 
-def metrics(connection: Connection, names: Sequence[str], now: int) -> str:
-    """The metrics of some spaces, at a time of the database's clock."""
+def metrics(connection: Connection, tallies: Mapping[str, Mapping[str, int]], names: Sequence[str], now: int) -> str:
+    """The metrics of some spaces, with the counts of what they published, at a time of the database's clock."""
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Reading(list(_families(connection, names, now))))
+    registry.register(_Reading(list(_families(connection, tallies, names, now))))
     return generate_latest(registry).decode()
 
 
@@ -50,7 +51,9 @@ class _Reading:
         yield from self._families
 
 
-def _families(connection: Connection, names: Sequence[str], now: int) -> Iterator["Metric"]:
+def _families(
+    connection: Connection, tallies: Mapping[str, Mapping[str, int]], names: Sequence[str], now: int
+) -> Iterator["Metric"]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     def gauge(name: str, words: str, label: str, values: dict[str, Any]) -> "Metric":
@@ -59,7 +62,7 @@ def _families(connection: Connection, names: Sequence[str], now: int) -> Iterato
             family.add_metric([key] if label else [], float(value))
         return family
 
-    counts = {name: read_tally(connection, name) for name in names}
+    counts = {name: Counter(tallies[name]) for name in names}
     for counter, words in (
         ("released", "Posts published."),
         ("late", "Posts published more than a second after they were due."),

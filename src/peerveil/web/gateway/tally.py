@@ -1,6 +1,7 @@
 """What operators see: how much was published, how late, whether delays are where the mechanism says, and the guarantee.
 
-There is no figure of intake, no backlog and nothing about a single post.
+There is no figure of intake, no backlog and nothing about a single post. Figures stand in the memory of the process that
+leads, and in the sealed state as of its last compaction; the number of published posts is the feed's own.
 
 Where single delays are is shown only in blocks of at least :data:`BLOCK` posts: whoever reads the counts before and
 after one post would otherwise learn its delay, and so its arrival.
@@ -21,9 +22,9 @@ from sqlalchemy import Connection, func, select
 from peerveil.report import Page, svg
 from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
-from peerveil.web.common.database import SECOND, insert_rows
+from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.space import NOT_PRIVATE
-from peerveil.web.gateway.tables import clock, feed, tally
+from peerveil.web.gateway.tables import clock, feed
 from peerveil.web.gateway.webhooks import read_webhooks
 
 if TYPE_CHECKING:
@@ -49,28 +50,22 @@ _HOUR: Final = 3600 * SECOND
 _BAND: Final = 4.5  # standard errors beyond which a bar is called wrong
 
 
-def count_published(connection: Connection, space: str, lateness: Sequence[int], fits: Sequence[int]) -> None:
-    """Add the posts of one transaction: their lateness in microseconds, and the part of each delay."""
-    counts = read_tally(connection, space)
-    counts["released"] += len(lateness)
-    counts["lateness_sum"] += sum(lateness)
-    for micros in lateness:
-        counts[f"lateness_{bisect_left(EDGES_SECONDS, micros / SECOND)}"] += 1
-        counts["late"] += micros > LATE_SECONDS * SECOND
-    for part in fits:
-        counts[f"pending_{part}"] += 1
-    if sum(counts[f"pending_{k}"] for k in range(BINS)) >= BLOCK:
-        for k in range(BINS):
-            counts[f"fit_{k}"] += counts[f"pending_{k}"]
-            counts[f"pending_{k}"] = 0
-    rows = [{"space": space, "name": name, "value": value} for name, value in sorted(counts.items())]
-    insert_rows(connection, tally, rows, replace=True)
+class Tally(Counter[str]):
+    """The counts of a space. Whatever begins with ``pending`` is not for showing."""
 
-
-def read_tally(connection: Connection, space: str) -> Counter[str]:
-    """All counts of a space. Whatever begins with ``pending`` is not for showing."""
-    rows = connection.execute(select(tally.c.name, tally.c.value).where(tally.c.space == space))
-    return Counter({row.name: int(row.value) for row in rows})
+    def add(self, lateness: Sequence[int], fits: Sequence[int]) -> None:
+        """Count posts that came out together: their lateness in microseconds, and the part of each delay."""
+        self["released"] += len(lateness)
+        self["lateness_sum"] += sum(lateness)
+        for micros in lateness:
+            self[f"lateness_{bisect_left(EDGES_SECONDS, micros / SECOND)}"] += 1
+            self["late"] += micros > LATE_SECONDS * SECOND
+        for part in fits:
+            self[f"pending_{part}"] += 1
+        if sum(self[f"pending_{k}"] for k in range(BINS)) >= BLOCK:
+            for k in range(BINS):
+                self[f"fit_{k}"] += self[f"pending_{k}"]
+                self[f"pending_{k}"] = 0
 
 
 def place_delays(
@@ -105,6 +100,7 @@ def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
     page = Page(
         "Gateway", lead="What readers have received, and how. Nothing here is about single posts or about intake."
     )
+    tallies = gateway.tallies()
     with gateway.database.reading() as connection:
         row = connection.execute(select(clock)).one()
         now = gateway.watch.source(connection)
@@ -122,12 +118,11 @@ def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
         if not names:
             page.paragraph("There is no space yet: put one into the configuration file, and run peerveil gateway init.")
         for name in names:
-            _add_space(page, connection, gateway.spaces[name], now)
+            _add_space(page, connection, gateway.spaces[name], tallies[name], now)
     return page
 
 
-def _add_space(page: Page, connection: Connection, space: Space, now: int) -> None:
-    counts = read_tally(connection, space.name)
+def _add_space(page: Page, connection: Connection, space: Space, counts: Mapping[str, int], now: int) -> None:
     published, late = counts["released"], counts["late"]
     page.heading(space.name)
     if space.demo:

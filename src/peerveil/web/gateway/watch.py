@@ -47,7 +47,7 @@ from peerveil.core.errors import BadInput
 from peerveil.web.common import ServiceDatabase
 from peerveil.web.common.database import DAY, SECOND, database_time
 from peerveil.web.common.errors import Unavailable
-from peerveil.web.gateway.tables import clock, held, hooks
+from peerveil.web.gateway.tables import clock, hooks
 
 TOLERANCE: Final = 10 * SECOND
 LONGEST_PAUSE: Final = 3 * DAY
@@ -264,7 +264,6 @@ class Watch:
             step = shown - (int(row.high) + stopwatch - int(row.stopwatch))
         moved = step if what == "step" else 0
         if moved:
-            connection.execute(update(held).values(due_at=held.c.due_at + moved, batched_at=held.c.batched_at + moved))
             since = case((hooks.c.since > 0, hooks.c.since + moved), else_=0)
             connection.execute(update(hooks).values(next_try=hooks.c.next_try + moved, since=since))
         state = {"state": "running", "step": 0, "confirmed": int(row.confirmed) + 1, "shift": int(row.shift) + moved}
