@@ -64,7 +64,7 @@ def test_the_way_of_a_post(site: Site, time: FakeTime) -> None:
     work(site.gateway)
     answer = site.call("GET", "/v1/spaces/forum/feed", "reader").json()
     (item,) = answer["items"]
-    assert set(item) == {"id", "thread", "content", "reply_to", "posted_at"}
+    assert set(item) == {"id", "thread", "content", "reply_to", "posted_at", "kind", "changes", "metadata"}
     assert (item["content"], item["posted_at"][-1]) == ("better", "Z")
     again = site.call("GET", f"/v1/spaces/forum/feed?after={answer['next']}&limit=5", "reader").json()
     assert again == {"items": [], "next": answer["next"]}

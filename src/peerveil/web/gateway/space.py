@@ -10,6 +10,8 @@ of all T. Readers see a function of that vector and of what is public:
   came; posts whose delay would have gone on appear at the deadline, together and in random order. Posts that arrive after
   the deadline are refused, so the guarantee is for neighbors in which both comments arrived before it.
 - *replies* to a post that is still held: max(own T, parent's T). A function of the vector and of the public reply tree.
+- *edits and removals* of published posts are events of their author, which count and are delayed like posts
+  (:mod:`peerveil.web.gateway.changes`).
 - *order* of what appears together, and of the whole backlog after downtime: random, independent of everything.
 - *downtime*: the set published at a moment is a function of the vector and of the moments at which the worker ran, which
   do not depend on arrivals.
@@ -48,6 +50,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MINUTE: Final = 60.0
 NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
 _FINEST_GRID: Final = SECOND // 1000
+_HIGHEST_LIMIT: Final = 1_000_000  # posts of one author
 _LONGEST_POST: Final = 200_000  # characters
 
 
@@ -118,6 +121,8 @@ class Space:
     declared: bool = False
     public: bool = False
     longest: int = 20_000
+    limit: str = ""
+    """How much one author may hand in, such as ``20/1h``; nothing for no limit."""
     webhooks: tuple[Webhook, ...] = ()
     demo: bool = False
     """Whether minutes are seconds, to show how it works; nobody is protected."""
@@ -134,6 +139,7 @@ class Space:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         for gap in {self.gap, *self.gaps.values()}:
             self._mechanism(gap)  # refuses what cannot be
+        _read_limit(self.limit, f"{self.name}.limit")
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -197,6 +203,16 @@ class Space:
     def grid_micros(self) -> int:
         """Microseconds between two moments at which posts appear."""
         return round(self.grid * SECOND)
+
+    @property
+    def most(self) -> int:
+        """How many posts of one author are taken within :attr:`limit_micros`."""
+        return _limit(self.limit)[0]
+
+    @property
+    def limit_micros(self) -> int:
+        """Microseconds for which the limit counts."""
+        return _limit(self.limit)[1]
 
     def longest_delay(self, thread: str) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
@@ -317,6 +333,26 @@ def _read_webhook(hook: Any, where: str) -> Webhook:
     return Webhook(url, str(hook["secret_env"]), tuple(str(network) for network in allow))
 
 
+def _read_limit(value: Any, where: str) -> str:
+    try:
+        most, micros = _limit(value) if value else (1, SECOND)
+        usable = 1 <= most <= _HIGHEST_LIMIT and SECOND <= micros <= 7 * DAY
+    except (ValueError, TypeError, AttributeError):  # BadInput is a ValueError
+        usable = False
+    if not usable:
+        want = f'a number up to {_HIGHEST_LIMIT:,} and a duration of a second to a week, such as "20/1h"'
+        raise BadInput(where, got=value, want=want)
+    return str(value)
+
+
+@lru_cache(maxsize=1000)
+def _limit(text: str) -> tuple[int, int]:
+    most, slash, duration = text.partition("/")
+    if not slash or not most.isdecimal() or len(most) > len(str(_HIGHEST_LIMIT)):
+        raise ValueError(text)
+    return int(most), round(parse_duration(duration, "limit") * SECOND)
+
+
 _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "mechanism": lambda value, _: str(value),
     "epsilon": lambda value, _: str(value),
@@ -327,6 +363,7 @@ _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "declared": read_flag,
     "public": read_flag,
     "longest": partial(whole, low=1, high=_LONGEST_POST),
+    "limit": _read_limit,
     "webhooks": _read_webhooks,
 }
 """Of each key of a space's table, how it is read; defaults are those of :class:`Space`."""
