@@ -404,7 +404,7 @@ def test_an_operator_takes_a_post_down_at_once(make: Callable[..., Gateway], url
         take_down(gateway, operator, "forum", "0" * 32, "a court's order, 17")
     for _ in range(2):
         take_down(gateway, operator, "forum", item.id, "a court's order, 17")
-    removal = [entry for entry in gateway.read("forum", cursor)[0]]
+    removal = gateway.read("forum", cursor)[0]
     assert [(entry.kind, entry.changes) for entry in removal] == [("removed", item.id)]
     assert [row["action"] for row in read_audit(gateway, operator)] == ["removal"]
     with pytest.raises(Unprocessable, match="is a change"):
