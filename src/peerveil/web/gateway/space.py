@@ -9,7 +9,8 @@ of all T. Readers see a function of that vector and of what is public:
 - *final deadline*: min(T, deadline). A function of T and of a public time, so epsilon is what it was, however late a post
   came; posts whose delay would have gone on appear at the deadline, together and in random order. Posts that arrive after
   the deadline are refused, so the guarantee is for neighbors in which both comments arrived before it.
-- *replies* to a post that is still held: max(own T, parent's T). A function of the vector and of the public reply tree.
+- *replies* to a post that is still held: max(T, P + D'), P being when the parent appears and D' a delay of their own, drawn
+  independently. A function of the vector, the public reply tree and independent noise (:mod:`.memory`).
 - *edits and removals* of published posts are events of their author, which count and are delayed like posts
   (:mod:`peerveil.web.gateway.changes`).
 - *order* of what appears together, and of the whole backlog after downtime: random, independent of everything.
@@ -46,6 +47,9 @@ from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
+_WEIGHT: Final = (
+    0.5  # of zero-inflated delays: the mean delays of both kinds of posts count alike. (1 would be uniform)
+)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MINUTE: Final = 60.0
 NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
@@ -160,7 +164,14 @@ class Space:
             gap, gaps = gap / _MINUTE, {thread: length / _MINUTE for thread, length in gaps.items()}
             values |= {key: values.get(key, getattr(cls, key)) / _MINUTE for key in ("window", "grid")}
             values |= {"demo": True, "public": True}
-        return cls(name, gap, gaps, **values)
+        space = cls(name, gap, gaps, **values)
+        if space.mechanism == "zero-inflated" and space.base.unbatched.atom == 0:
+            # the best share of posts that wait is all of them: one that is called otherwise would promise what it is not
+            want = (
+                f"uniform, which it would be at epsilon {space.epsilon}; posts without delay pay above epsilon 1.4 only"
+            )
+            raise BadInput(f"{where}.mechanism", got=space.mechanism, want=want)
+        return space
 
     def to_json(self) -> str:
         """The settings as the database keeps them."""
@@ -259,7 +270,8 @@ class Space:
 
     def in_words(self) -> str:
         """The guarantee, and what the space adds to it, for its operator and its authors."""
-        words = [NOT_PRIVATE, str(self.guarantee)] if self.demo else [str(self.guarantee)]
+        words = [NOT_PRIVATE] if self.demo else []
+        words += [str(self.guarantee), "A person has one history for all spaces of this gateway."]
         if self.gaps:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:
@@ -279,7 +291,8 @@ class Space:
 
 @lru_cache(maxsize=10_000)
 def _mechanism(name: str, epsilon: str, gap: float, window: float) -> DelayMechanism:
-    return named_mechanism(name, epsilon=epsilon, gap=gap, window=window)
+    weight = _WEIGHT if name == "zero-inflated" else 1.0
+    return named_mechanism(name, epsilon=epsilon, gap=gap, window=window, weight=weight)
 
 
 def _micros(moment: datetime) -> int:
