@@ -129,6 +129,9 @@ class Gateway(Closable):
         if differs:
             secret = self.vault.open(sealed, about=SECRET)
             connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
+            for row in connection.execute(select(hooks.c.name, hooks.c.secret)).all():
+                sealed = self.vault.seal(self.vault.open(bytes(row.secret), about=row.name), about=row.name)
+                connection.execute(update(hooks).where(hooks.c.name == row.name).values(secret=sealed))
         return differs
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
