@@ -55,8 +55,8 @@ def example(db: str | None = None) -> str:
     """A configuration to begin with; a database that was given stands in it."""
     if db is None:
         return EXAMPLE
-    given = db if ":" in db else str(Path(db).absolute())  # a path in the file is meant from where the file is
-    return re.sub(r"^db = .*$", lambda _: f"db = {json.dumps(given)}", EXAMPLE, count=1, flags=re.MULTILINE)
+    address = db if ":" in db else str(Path(db).absolute())  # a path in the file is meant from where the file is
+    return re.sub(r"^db = .*$", lambda _: f"db = {json.dumps(address)}", EXAMPLE, count=1, flags=re.MULTILINE)
 
 
 @dataclass(frozen=True)

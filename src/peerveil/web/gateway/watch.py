@@ -100,7 +100,7 @@ class Stopwatch:
 
 
 class _Timex(ctypes.Structure):
-    """The beginning of Linux's ``struct timex``, and room for the rest."""
+    """The beginning of Linux's ``struct timex``, and bytes for the rest."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
