@@ -170,6 +170,7 @@ def serve(
         is_shared = not gateway.database.is_sqlite
         require(many == 1 or is_shared, "--processes", got=many, want="1 with SQLite, or a PostgreSQL address")
         if many == 1:
+            gateway.leader.may_lead = worker
             serving.serve(service.create_app(gateway, journal, worker=worker), address, number, journal)
             return
     require(number, "--port", got=0, want="a fixed port for several processes")
@@ -196,6 +197,7 @@ def work(gateway: service.Gateway) -> None:
     quiet_libraries(journal)
     serving.on_signal(stop.set)
     worker = service.GatewayWorker(gateway, journal)
+    gateway.group.start()
     worker.start()
     heartbeat = Heartbeat(gateway, journal, worker.alive)
     heartbeat.start()

@@ -133,6 +133,16 @@ class Database:
             except OSError as error:
                 raise self.error(f"cannot make a {self.noun} at {self.shown}: {error.strerror}") from None
 
+    def rewrite(self) -> None:
+        """Write all tables anew, so that nothing deleted is left in the files."""
+        try:
+            with self.engine.connect() as connection:
+                connection.exec_driver_sql("VACUUM" if self.is_sqlite else "VACUUM FULL")
+                if self.is_sqlite:
+                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        except SQLAlchemyError as error:
+            raise self.translated(error, "its tables are up to date; run VACUUM yourself") from None
+
     def reading(self, action: str = "read") -> AbstractContextManager[Connection]:
         """One consistent view of everything."""
         return self._begun("BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", action)

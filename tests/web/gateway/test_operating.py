@@ -374,8 +374,12 @@ def test_a_space_survives_the_database() -> None:
         "gap": "45m", "gaps": {"t": "2h"}, "quiet": {"start": "22:00", "end": "07:00", "zone": "Europe/Zurich"},
         "deadline": "2027-01-31T23:59:00Z", "mechanism": "uniform", "declared": True, "epsilon": "1/3",
     }  # fmt: skip
-    space = Space.read("forum", table)
+    hook = {"url": "https://forum.example.org/in", "secret_env": "A", "allow": ["10.0.0.0/8"]}
+    space = Space.read("forum", table | {"webhooks": hook})
     assert Space.from_json(space.to_json()) == space
+    old = json.loads(space.to_json()) | {"webhooks": [["https://forum.example.org/in", "A"]]}
+    del old["demo"]
+    assert Space.from_json(json.dumps(old)).webhooks[0].allow == ()
     assert space.longest_delay("t") > space.longest_delay("u")
     assert "everything still held appears at once" in space.in_words()
     with pytest.raises(BadInput, match="small letters"):

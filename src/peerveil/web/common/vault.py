@@ -78,6 +78,10 @@ class Vault:
             raise BadInput(VARIABLE, got=Verbatim("no key"), want=want)
         return cls.read(text)
 
+    def text(self) -> str:
+        """The keys as :meth:`read` takes them, for another process of this service."""
+        return ",".join(f"{name}:{base64.urlsafe_b64encode(key).decode()}" for name, key in self._keys.items())
+
     @staticmethod
     def new_key(name: str | None = None) -> str:
         """A new key, written as the environment wants it."""

@@ -11,13 +11,19 @@ It begins by the clock, and writes one transaction of chunks per step of a stead
 power of two.
 """
 
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select, update
 
-from peerveil.web.common import ServiceDatabase
+from peerveil.web.common import Vault
 from peerveil.web.common.database import insert_rows
 from peerveil.web.gateway.blocks import Packer, capacity
 from peerveil.web.gateway.fence import Overtaken, check_fence
@@ -35,16 +41,24 @@ from peerveil.web.gateway.posts import (
     post_entry,
     record_entry,
 )
-from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import Header, count_late, read_journal, read_posted, read_state
 from peerveil.web.gateway.tables import clock, frames, spaces, state, version
 from peerveil.web.gateway.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from peerveil.web.common import Journal, ServiceDatabase
+    from peerveil.web.gateway.core import Gateway
+    from peerveil.web.gateway.space import Space
 
 _LEAST_CHUNKS: Final = 16
 _CHUNKS_AT_ONCE: Final = 16
 _FRAMES_AT_ONCE: Final = 200
 PACE_SECONDS: Final = 0.25
 """Between two transactions of a compaction that runs beside a server."""
+INTERVAL_SECONDS: Final = 3600.0
+"""Between two compactions."""
 
 
 class Compaction:
@@ -201,3 +215,58 @@ class Compaction:
                 self._next += self._pace
             time.sleep(self._next - now)
             self._next += self._pace
+
+
+# ---- beside a server --------------------------------------------------------------------------------------------------
+
+
+class CompactionClock(threading.Thread):
+    """Compacts at every full hour of the clock, in a process of its own, as long as this process leads."""
+
+    def __init__(self, gateway: Gateway, journal: Journal, *, seconds: float = INTERVAL_SECONDS) -> None:
+        super().__init__(name="compaction", daemon=True)
+        self._gateway, self._journal, self._seconds = gateway, journal, seconds
+        self._stopping = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def stop(self) -> None:
+        """End a compaction under way; the next one begins anew."""
+        self._stopping.set()
+        if self._child is not None:
+            self._child.kill()
+        if self.ident is not None:
+            self.join()
+
+    def run(self) -> None:
+        """Called by :meth:`start`."""
+        while not self._stopping.wait(self._seconds - time.time() % self._seconds):
+            if self._gateway.leader.is_leading:
+                try:
+                    self._compact()
+                except Exception as error:
+                    self._journal.error("compaction_failed", error)
+
+    def _compact(self) -> None:
+        gateway = self._gateway
+        task = {
+            "url": gateway.url,
+            "keys": gateway.vault.text(),
+            "fence": gateway.leader.fence,
+            "pace": min(PACE_SECONDS, self._seconds / 40),
+        }
+        command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)  # noqa: S603
+        self._child.communicate(json.dumps(task).encode())
+        code, self._child = self._child.returncode, None
+        if code and not self._stopping.is_set():
+            self._journal.write("compaction_failed", level="error", status=code)
+
+
+def main() -> None:
+    """One compaction; what it needs comes on the standard input, where no other user can read it."""
+    from peerveil.web.gateway.core import Gateway
+
+    task = json.loads(sys.stdin.buffer.read())
+    os.nice(10)
+    with Gateway(task["url"], Vault.read(task["keys"])) as gateway:
+        Compaction(gateway.database, gateway.sealer, gateway.spaces, task["fence"], task["pace"]).run()

@@ -17,12 +17,14 @@ from peerveil.web.common.database import update_or_insert
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
+from peerveil.web.gateway.compaction import INTERVAL_SECONDS
 from peerveil.web.gateway.feed import Cursors, Item, read_items
 from peerveil.web.gateway.frames import Sealer
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment
 from peerveil.web.gateway.leader import Leader
 from peerveil.web.gateway.posts import HELD, LEAVING, WITHDRAWN
 from peerveil.web.gateway.publish import Publisher
+from peerveil.web.gateway.relay import RelayClient
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tables import SECRET, clock, hooks, schema, spaces, tokens, version
 from peerveil.web.gateway.tally import Tally
@@ -30,6 +32,7 @@ from peerveil.web.gateway.ticks import Ticks
 from peerveil.web.gateway.watch import Halted, Watch
 
 ROLES: Final = ("author", "reader", "operator")
+_PATIENCE_SECONDS: Final = 30.0  # for an answer of the process that leads
 _REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings
 
 
@@ -63,7 +66,7 @@ class Gateway(Closable):
     """
 
     def __init__(self, url: str, vault: Vault, *, create: bool = False, watch: Watch | None = None) -> None:
-        self.vault = vault
+        self.url, self.vault = url, vault
         self.database: ServiceDatabase = open_database(url, schema(vault), create=create)
         try:
             with self.database.reading("open") as connection:
@@ -87,13 +90,17 @@ class Gateway(Closable):
         # whatever intake and publisher there are when they are needed: tests put in faulty ones
         self.intake = Intake(self.digests)
         self.publisher = Publisher()
+        self.relay_host = "127.0.0.1"
+        self.compaction_seconds = INTERVAL_SECONDS
         self.group = Ticks(self)
+        self.relay = RelayClient(self.sealer.derive("relay"), self.leader.find)
         self._spaces: tuple[float, dict[str, Space]] = (0.0, {})
 
     def close(self) -> None:
         """Finish what is under way and give the connections back."""
         self.group.stop()
         self.leader.drop()
+        self.relay.close()
         self.database.close()
 
     def __repr__(self) -> str:
@@ -197,14 +204,21 @@ class Gateway(Closable):
 
     def status(self, identity: Identity, receipt: str) -> str:
         """``held``, ``posted`` or ``withdrawn``, for the author alone; never when."""
+        if self.group.passes_on:
+            return str(self.relay.ask("status", identity.scope, identity.actor, receipt).result(_PATIENCE_SECONDS))
         with self.leader.lock:
             post = self.intake.find(self.leader.memory, receipt, identity.scope, identity.actor)
             return "withdrawn" if post.state == WITHDRAWN else "held" if post.state in (HELD, LEAVING) else "posted"
 
     def tallies(self) -> Mapping[str, Tally]:
-        """The figures of what was published, by space: of this process if it leads, else as of the last compaction."""
-        with self.leader.lock:
-            counted = dict(self.leader.memory.tallies) if self.leader.is_leading else self.leader.written_tallies()
+        """The figures of what was published, by space: of the process that leads, or as of the last compaction."""
+        counted: Mapping[str, Mapping[str, int]]
+        if self.group.passes_on:
+            counted = self.relay.ask("tallies").result(_PATIENCE_SECONDS)
+        else:
+            with self.leader.lock:
+                leads = self.leader.is_leading
+                counted = dict(self.leader.memory.tallies) if leads else self.leader.written_tallies()
         return {name: Tally(counted.get(name, {})) for name in self.spaces}
 
     def read_clock(self) -> Clock:

@@ -41,15 +41,15 @@ class LeaderLock:
         self._connection: Connection | None = None
         self._file: int | None = None
 
-    def acquire(self) -> int | None:
-        """Lead, if nobody else does: the new fence."""
+    def acquire(self, address: str) -> int | None:
+        """Lead, if nobody else does: the new fence. Others find this process at the address."""
         if not (self._lock_file() if self._database.is_sqlite else self._lock_server()):
             return None
         try:
             with self._database.writing("lead") as connection:
                 if not self._database.is_sqlite:
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_FENCE_LOCK})")
-                raised = update(version).values(fence=version.c.fence + 1).returning(version.c.fence)
+                raised = update(version).values(fence=version.c.fence + 1, leader=address).returning(version.c.fence)
                 return int(connection.execute(raised).scalar_one())
         except BaseException:
             self.release()

@@ -24,7 +24,7 @@ count (the number of the state's chunks) and nothing else.
 What a copy shows is then a function of the feed, of the clock and of that padded number, up to the jitter with which the
 operating system commits. ``tests/web/gateway/test_thief.py`` measures that jitter, and attacks all of the above. ∎
 
-**Nonces** are random. A key seals at most 2^20 frames or one state, so that two of its nonces meet with a probability below 2^-56.
+**Nonces** are random. A key seals at most 2^20 frames or one state: two of its nonces meet with a probability below 2^-56.
 """
 
 from collections.abc import Iterator

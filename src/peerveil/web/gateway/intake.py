@@ -24,6 +24,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -159,23 +160,23 @@ class Intake:
     ) -> "_New | Post":
         space, then = request.space, moment.unshifted
         person = self.person(request.actor)
-        key = self._code("key", space.name, person, request.key)
-        body = self._code("body", key, request.body_hash)
+        used = self._digests("key", self._digests("person", space.name, request.actor), request.key)
+        key, body = bytes.fromhex(used)[:_CODE_BYTES], self._code("body", used, request.body_hash)
         known = memory.by_key.get(key)
         if known is not None:
             self.check_body(known, body)
             return known
         if space.is_closed(moment.now):
             raise Conflict("the deadline of this space has passed; nothing more is taken")
-        parent = self._parent(memory, request, person, public)
+        parent = self._parent(memory, request, public)
         thread_code = self._code("thread", space.name, request.thread)
         follows, joined = self._status(memory, request, person, thread_code, then)
         longest = space.longest_delay(request.thread) + (parent.longest if isinstance(parent, Post) else 0)
         post = Post(
             secrets.token_hex(16), key, body, person, space.name, longest,
-            end_of_day(then + _KEEP + longest * SECOND), HELD, thread_code, then, request.batch, request.thread,
-            request.content, request.metadata, parent.id if isinstance(parent, Post) else parent,
-            waits=isinstance(parent, Post),
+            end_of_day(then + _KEEP + longest * SECOND), HELD, thread_code, then, request.batch, thread=request.thread,
+            content=request.content, metadata=request.metadata, waits=isinstance(parent, Post),
+            reply_to=parent.id if isinstance(parent, Post) else parent,
         )  # fmt: skip
         # known from here on, so that the next request of the same transaction sees it
         memory.by_key[key] = post
@@ -202,21 +203,19 @@ class Intake:
                 follows = follows or (within and elsewhere)
             # whether the earlier one gets a companion is for the window of its own space
             own = memory.spaces().get(earlier.space)
-            if elsewhere and own is not None and then - earlier.arrived <= own.window_micros:
-                if not own.declared and not own.base.follow_ups_only:
-                    joined.append(earlier.id)
+            looks_back = own is not None and not own.declared and not own.base.follow_ups_only
+            if elsewhere and own is not None and looks_back and then - earlier.arrived <= own.window_micros:
+                joined.append(earlier.id)
         return follows or (request.space.declared and request.batch), joined
 
-    def _parent(
-        self, memory: Memory, request: Submit, person: bytes, public: Mapping[str, tuple[str, str]]
-    ) -> Post | str | None:
+    def _parent(self, memory: Memory, request: Submit, public: Mapping[str, tuple[str, str]]) -> Post | str | None:
         """The held or the public post that a new one answers: of the same space and thread."""
         if request.reply_to is None:
             return None
         where = (request.space.name, request.thread)
         if public.get(request.reply_to) == where:
             return request.reply_to
-        parent = memory.find(request.reply_to, person, request.space.name)
+        parent = self.own(memory, request.reply_to, request.space.name, request.actor)
         if parent is None or parent.state != HELD or parent.thread != request.thread:
             raise Unprocessable(
                 "reply_to: the public id of a post of this thread, or the receipt of a held post of yours on it"
@@ -262,7 +261,7 @@ class Intake:
 
     def answer(self, memory: Memory, post: Post) -> bytes:
         """What the author gets, now and whenever the same request is repeated."""
-        return json.dumps({"receipt": memory.receipts.write(post.id), "longest_delay": post.longest}).encode()
+        return json.dumps({"receipt": memory.receipts.write(post), "longest_delay": post.longest}).encode()
 
     # ---- edits and withdrawals ----------------------------------------------------------------------------------
 
@@ -282,10 +281,20 @@ class Intake:
 
     def find(self, memory: Memory, receipt: str, space: str, actor: str) -> Post:
         """The post of a receipt, if it belongs to this person; otherwise it does not exist."""
-        post = memory.find(receipt, self.person(actor), space)
+        post = self.own(memory, receipt, space, actor)
         if post is None:
             raise NotFound("no post of yours has this receipt")
         return post
+
+    def own(self, memory: Memory, receipt: str, space: str, actor: str) -> Post | None:
+        """The same, or None."""
+        post = memory.find(receipt)
+        if post is None or post.space != space:
+            return None
+        person = self.person(actor)
+        if len(post.person) > len(person):  # from version 3
+            person = bytes.fromhex(self._digests("owner", sha256(receipt.encode()).hexdigest(), space, actor))
+        return post if hmac.compare_digest(post.person, person) else None
 
     def _code(self, kind: str, *parts: Any) -> bytes:
         return bytes.fromhex(self._digests(kind, *parts)[: 2 * _CODE_BYTES])

@@ -58,6 +58,10 @@ class Leader:
         self._waiting = deque[Post]()  # new posts that are not on the disk yet
         self.lock = threading.RLock()
         """Held while memory is read or changed. Claims and withdrawals share it."""
+        self.may_lead = True
+        """Whether this process leads if no other does."""
+        self.address = ""
+        """Where it then listens to the others."""
         self.fence = 0
         self.tick_seconds = 0.25
         self.shift = 0
@@ -72,7 +76,7 @@ class Leader:
     def memory(self) -> Memory:
         """Everything that is held; read from the disk if this process begins to lead. Have the lock."""
         if self._memory is None:
-            fence = self._right.acquire()
+            fence = self._right.acquire(self.address) if self.may_lead else None
             if fence is None:
                 raise NotLeading
             try:
@@ -175,6 +179,10 @@ class Leader:
             _, changes = read_state(connection, self._sealer, generation)
             found = [change.values for change in changes if change.kind == TALLIES and change.values is not None]
         return {name: Tally(counts) for values in found for name, counts in values.items()}
+
+    def find(self) -> str:
+        """Where the process that leads listens."""
+        return str(self._database.rows(select(version.c.leader))[0].leader)
 
     # ---- compaction ---------------------------------------------------------------------------------------------
 

@@ -37,13 +37,13 @@ class Receipts:
     def __init__(self, digests: Digests) -> None:
         self._digests = digests
 
-    def write(self, post_id: str) -> str:
+    def write(self, post: Post) -> str:
         """The receipt of a post."""
-        return base64.urlsafe_b64encode(self.code(post_id)).decode().rstrip("=")
+        return base64.urlsafe_b64encode(self.code(post)).decode().rstrip("=")
 
-    def code(self, post_id: str) -> bytes:
+    def code(self, post: Post) -> bytes:
         """The same as 32 bytes."""
-        return bytes.fromhex(self._digests("receipt", post_id))
+        return post.code or bytes.fromhex(self._digests("receipt", post.id))
 
     @staticmethod
     def read(receipt: str) -> bytes:
@@ -77,7 +77,7 @@ class Memory:
     def add(self, post: Post, joined: Sequence[str], shift: int) -> None:
         """A post has been taken, or is read from disk."""
         self.by_key[post.key] = post
-        self._by_receipt[self.receipts.code(post.id)[:16]] = post
+        self._by_receipt[self.receipts.code(post)[:16]] = post
         self._forget_on[post.forget // DAY].append(post)
         if post.arrived:
             self.sittings.add(post)
@@ -116,18 +116,11 @@ class Memory:
         elif post is not None and change.kind == WITHDRAWAL:
             self.withdraw(post)
 
-    def find(self, receipt: str, person: bytes, space: str) -> Post | None:
-        """The post of a receipt, if it is this person's and of this space."""
+    def find(self, receipt: str) -> Post | None:
+        """The post of a receipt."""
         code = self.receipts.read(receipt)
         post = self._by_receipt.get(code[:16])
-        if post is None or not hmac.compare_digest(code, self.receipts.code(post.id)):
-            return None
-        return post if hmac.compare_digest(post.person, person) and post.space == space else None
-
-    def of_receipt(self, receipt: str) -> Post | None:
-        """The held post of a receipt, for operators."""
-        post = self._by_receipt.get(self.receipts.read(receipt)[:16])
-        return post if post is not None and post.state == HELD else None
+        return post if post is not None and hmac.compare_digest(code, self.receipts.code(post)) else None
 
     # ---- what goes ----------------------------------------------------------------------------------------------
 
@@ -188,7 +181,7 @@ class Memory:
                     self._forget_on[now // DAY].append(post)
                     continue
                 self.by_key.pop(post.key, None)
-                self._by_receipt.pop(self.receipts.code(post.id)[:16], None)
+                self._by_receipt.pop(self.receipts.code(post)[:16], None)
 
     def longest_window(self) -> int:
         """Microseconds after which no status needs an arrival."""

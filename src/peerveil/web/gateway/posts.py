@@ -33,7 +33,7 @@ class Post:
     body: bytes
     """MAC of the request, which no other request with this key may differ from."""
     person: bytes
-    """MAC of the actor: one history for all spaces."""
+    """MAC of the actor: one history for all spaces. (Of a post from version 3, the longer MAC of its receipt's owner.)"""
     space: str
     longest: int
     """Seconds: the longest delay, as its author was told."""
@@ -44,6 +44,8 @@ class Post:
     """MAC of space and thread, for as long as the next status of the person may need it."""
     arrived: int = 0
     declared: bool = False
+    code: bytes = b""
+    """Its receipt, if it is from version 3, where receipts were random."""
 
     thread: str = ""
     content: str = ""
@@ -84,7 +86,17 @@ def post_entry(post: Post, joined: Sequence[str] = ()) -> bytes:
     """A held post in full; ``joined`` are the posts whose sitting it joined."""
     code, arrived = post.thread_code.hex(), post.arrived
     own = [_POST, post.id, post.key.hex(), post.body.hex(), post.person.hex(), post.space, post.longest, post.forget]
-    own += [post.state, code, arrived, int(post.declared), post.thread, post.content, post.metadata, post.reply_to]
+    own += [
+        post.state,
+        code,
+        arrived,
+        int(post.declared),
+        post.code.hex(),
+        post.thread,
+        post.content,
+        post.metadata,
+        post.reply_to,
+    ]
     own += [int(post.waits), post.after, post.pause, post.due, post.batched_at, post.shuffle, post.fit, joined]
     return _pack(own)
 
@@ -92,7 +104,7 @@ def post_entry(post: Post, joined: Sequence[str] = ()) -> bytes:
 def record_entry(post: Post) -> bytes:
     """What is kept of a post that is posted or withdrawn."""
     own = [_RECORD, post.id, post.key.hex(), post.body.hex(), post.person.hex(), post.space, post.longest, post.forget]
-    return _pack([*own, post.state, post.thread_code.hex(), post.arrived, int(post.declared)])
+    return _pack([*own, post.state, post.thread_code.hex(), post.arrived, int(post.declared), post.code.hex()])
 
 
 def edit_entry(post: Post) -> bytes:
@@ -136,10 +148,10 @@ def read_entry(raw: bytes) -> Change:
         return Change(kind, first, content=rest[0], metadata=rest[1])
     if kind == WITHDRAWAL:
         return Change(kind, first)
-    key, body, person, space, longest, forget, state, code, arrived, declared, *held = rest
+    key, body, person, space, longest, forget, state, thread_code, arrived, declared, code, *held = rest
     post = Post(
         first, bytes.fromhex(key), bytes.fromhex(body), bytes.fromhex(person), space, longest, forget, state,
-        bytes.fromhex(code), arrived, bool(declared),
+        bytes.fromhex(thread_code), arrived, bool(declared), bytes.fromhex(code),
     )  # fmt: skip
     if not held:
         return Change(kind, first, post)

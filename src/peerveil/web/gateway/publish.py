@@ -24,6 +24,7 @@ from sqlalchemy import Connection, update
 from peerveil.core.errors import PeerveilError
 from peerveil.core.randomness import Randomness
 from peerveil.web.common.database import SECOND, insert_rows
+from peerveil.web.gateway.compaction import CompactionClock
 from peerveil.web.gateway.fence import NotLeading, check_fence
 from peerveil.web.gateway.tables import feed, spaces
 from peerveil.web.gateway.watch import Halted
@@ -106,6 +107,7 @@ class GatewayWorker:
         self._halted = False
         self._cleaned_at = 0
         self.deliveries = Deliveries(gateway, journal)
+        self._compaction = CompactionClock(gateway, journal, seconds=gateway.compaction_seconds)
 
     def start(self) -> None:
         """Begin, in threads."""
@@ -113,7 +115,7 @@ class GatewayWorker:
             threading.Thread(target=self.run, name="publishing", daemon=True),
             threading.Thread(target=self.deliveries.run, args=(self._stop,), name="webhooks", daemon=True),
         ]
-        for thread in self._threads:
+        for thread in (*self._threads, self._compaction):
             thread.start()
 
     def alive(self) -> dict[str, bool]:
@@ -123,6 +125,7 @@ class GatewayWorker:
     def stop(self) -> None:
         """Finish the transaction under way, and end."""
         self._stop.set()
+        self._compaction.stop()
         for thread in self._threads:
             thread.join()
         self._threads = []

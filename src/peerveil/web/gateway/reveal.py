@@ -60,7 +60,7 @@ def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[st
 def _held(gateway: Gateway, operator: Identity, digest: str) -> Post:
     with gateway.leader.looking() as memory:
         for post in memory.held.values():
-            if post.state == HELD and sha256(memory.receipts.write(post.id).encode()).hexdigest() == digest:
+            if post.state == HELD and sha256(memory.receipts.write(post).encode()).hexdigest() == digest:
                 operator.require(("operator",), post.space)
                 return replace(post)
     raise NotFound("no held post has this receipt")

@@ -33,7 +33,7 @@ beats     which background parts run in which process                           
 import secrets
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
 
 from peerveil.storage import Schema, guard, keys, required, version_table
 from peerveil.web.common.tokens import token_table
@@ -55,6 +55,7 @@ version = version_table(
         secret=LargeBinary,  # sealed; all MAC keys, and with PEERVEIL_KEY all keys of blocks, are derived from it
         generation=Integer,  # of the state that holds
         fence=BigInteger,  # how often a process has begun to lead; writers check it
+        leader=Text,  # where the process that leads listens to the others
         tick_ms=Integer,
         frame_bytes=Integer,
     ),
@@ -145,10 +146,16 @@ def schema(vault: Vault) -> Schema:
         sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
         zeros = ("high", "stopwatch", "ahead", "sure", "step", "confirmed", "shift")
         began = {"boot": "", "state": "running", **dict.fromkeys(zeros, 0)}
-        book = {"generation": 0, "fence": 0, "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
+        book = {"generation": 0, "fence": 0, "leader": "", "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
         return {version: {"epoch": secrets.token_hex(8), "secret": sealed, **book}, clock: began}
 
     # PostgreSQL would move a frame out of line and compress it: it cannot be compressed, and need not be tried
     external = [f"ALTER TABLE {table.name} ALTER COLUMN body SET STORAGE EXTERNAL" for table in (frames, state)]
     guards = (guard("gateway_audit", "peerveil: what operators did is append-only"), {"postgresql": external})
-    return Schema(VERSION, version, first_rows, guards, alone=False)
+
+    def upgraded(connection: Connection) -> None:
+        from peerveil.web.gateway.migration import upgrade
+
+        upgrade(connection, vault)
+
+    return Schema(VERSION, version, first_rows, guards, alone=False, upgrades={VERSION - 1: upgraded})

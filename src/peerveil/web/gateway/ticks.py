@@ -17,10 +17,12 @@ from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway.fence import NotLeading
+from peerveil.web.gateway.relay import RelayServer, written
 from peerveil.web.gateway.watch import Halted
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ OFFSET: Final = 0.25
 _MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
 _AT_ONCE: Final = 100  # requests decided together
 _STANDBY_SECONDS: Final = 0.2
+_LOST: Final = "the database failed; send the same request again, with the same key"
 _STOPPING: Final = "the service is stopping; nothing was taken"
 
 
@@ -54,6 +57,9 @@ class Ticks(threading.Thread):
         self._answers = deque[_Waiting]()
         self._fence = 0
         self._stopping = False
+        self._relay: RelayServer | None = None
+        self.passes_on = False
+        """Whether requests go to another process, which leads."""
 
     # ---- requests -----------------------------------------------------------------------------------------------
 
@@ -74,11 +80,23 @@ class Ticks(threading.Thread):
         """Hand in a request and wait for its answer."""
         return await asyncio.wrap_future(self.put(request))
 
+    def start(self) -> None:
+        """Begin; from here on other processes find this one, if it leads."""
+        if self._gateway.leader.may_lead:
+            self._relay = RelayServer(self._gateway, self._gateway.relay_host)
+            self._relay.start()
+            self._gateway.leader.address = self._relay.address
+            if self._gateway.leader.is_leading:
+                self._gateway.leader.drop()  # and lead again, with this address
+        super().start()
+
     def stop(self) -> None:
         """Write what has come, then end. Later requests are refused."""
         self._stopping = True
         if self.ident is not None:
             self.join()
+        if self._relay is not None:
+            self._relay.stop()
         self._refuse(Unavailable(_STOPPING))
 
     # ---- the thread ---------------------------------------------------------------------------------------------
@@ -89,9 +107,11 @@ class Ticks(threading.Thread):
             while not self._stopping or self._queue.qsize() or self._answers:
                 try:
                     self._tick()
-                except NotLeading as refusal:
-                    self._refuse(refusal)
-                    time.sleep(_STANDBY_SECONDS)
+                    self.passes_on = False
+                except NotLeading:
+                    self._fail(Unavailable(_LOST))
+                    self.passes_on = not self._stopping
+                    self._pass_on(time.monotonic() + _STANDBY_SECONDS)
                 except Exception as error:  # the database is away, or this process was overtaken: nothing waits forever
                     self._refuse(error)
                     time.sleep(_STANDBY_SECONDS)
@@ -104,7 +124,7 @@ class Ticks(threading.Thread):
         with leader.lock:
             _ = leader.memory
             if self._fence != leader.fence:  # it was read from the disk again meanwhile: what was not there yet is lost
-                self._fail(Unavailable("the database failed; send the same request again, with the same key"))
+                self._fail(Unavailable(_LOST))
                 self._fence = leader.fence
         clock = self._read_clock()  # once per tick, whether anything comes or not
         tick = leader.tick_seconds
@@ -121,19 +141,40 @@ class Ticks(threading.Thread):
             _, future, answer = self._answers.popleft()
             _settle(future, answer)
 
+    def _pass_on(self, end: float) -> None:
+        """Pass requests to the process that leads, for a while; then see whether it still does."""
+        while (left := end - time.monotonic()) > 0:
+            group = self._next(left)
+            if not group:
+                continue
+            try:
+                asked = self._gateway.relay.ask_all([written(request) for request, _ in group])
+            except Exception as error:
+                for _, future in group:
+                    _settle(future, error)
+                time.sleep(max(0.0, end - time.monotonic()))
+                return
+            for (_, future), answer in zip(group, asked, strict=True):
+                answer.add_done_callback(partial(_copy, future))
+
+    def _next(self, seconds: float) -> list[tuple[AuthorRequest, Future[bytes]]]:
+        """Some requests, as soon as there are any."""
+        try:
+            group = [self._queue.get(timeout=seconds)]
+        except queue.Empty:
+            return []
+        with suppress(queue.Empty):
+            while len(group) < _AT_ONCE:
+                group.append(self._queue.get_nowait())
+        return group
+
     def _gather(self, close: float, clock: Clock | Halted) -> None:
         """Decide what comes until the tick."""
         while (left := close - time.monotonic()) > 0:
             if self._gateway.leader.is_full():
                 time.sleep(left)
                 return
-            try:
-                group = [self._queue.get(timeout=left)]
-            except queue.Empty:
-                return
-            with suppress(queue.Empty):
-                while len(group) < _AT_ONCE:
-                    group.append(self._queue.get_nowait())
+            group = self._next(left)
             if isinstance(clock, Halted):
                 for _, future in group:
                     _settle(future, clock)
@@ -181,6 +222,11 @@ def _sleep_until(moment: float) -> None:
     left = moment - time.monotonic()
     if left > 0:
         time.sleep(left)
+
+
+def _copy(future: Future[bytes], answer: Future[Any]) -> None:
+    error = answer.exception()
+    _settle(future, answer.result() if error is None else error)
 
 
 def _settle(future: Future[bytes], answer: bytes | BaseException) -> None:
