@@ -58,9 +58,13 @@ class Touching(Publisher):
 
     def publish(self, connection: Any, space: Any, posts: Any, moment: int) -> None:
         super().publish(connection, space, posts, moment)
+        change = (
+            "DELETE FROM gateway_journal"
+            if connection.dialect.name == "sqlite"
+            else "UPDATE gateway_journal SET seq = seq"
+        )
         for post in posts:
-            touched = text("UPDATE gateway_journal SET seq = seq WHERE seq = :seq")
-            connection.execute(touched, {"seq": self.frame_of[post.id]})
+            connection.execute(text(f"{change} WHERE seq = :seq"), {"seq": self.frame_of[post.id]})
 
 
 class Unpadded(Packer):
@@ -95,6 +99,10 @@ class Scene:
     def __init__(self, url: str, fault: str) -> None:
         self.time = FakeTime()
         self.gateway = gateway = open_gateway(url, self.time)
+        if gateway.database.is_sqlite:  # a log that keeps everything: the best that can happen to a thief
+            event.listen(gateway.database.engine, "connect", _keep_log)
+            gateway.database.engine.dispose()
+        self.marks: dict[bytes, int] = {}  # a piece of each frame that stands nowhere else
         if fault == "unsealed":
             gateway.leader._sealer = Unsealed(gateway.vault, b"")
         if fault == "touching":
@@ -109,6 +117,9 @@ class Scene:
                 submit(gateway, f"paper {order.randrange(5)}", content, actor=f"person {person}")
                 frame = gateway.leader._seq - 1
                 self.writer_of[frame], self.truth[content] = person, person
+                with gateway.database.reading() as connection:
+                    newest_body = connection.execute(text(f"SELECT body FROM gateway_journal WHERE seq = {frame}"))
+                    self.marks[bytes(newest_body.scalar_one())[6:30]] = frame
                 if fault == "touching":
                     newest = next(p for p in gateway.leader.memory.held.values() if p.content == content)
                     gateway.publisher.frame_of[newest.id] = frame  # type: ignore[attr-defined]
@@ -163,7 +174,7 @@ def from_sql(scene: Scene, _: Path) -> dict[str, set[int]]:
 
 def from_files(scene: Scene, folder: Path) -> dict[str, set[int]]:
     """By raw bytes: where ids and texts stand, and, for SQLite, which pages one transaction of the log wrote."""
-    found: dict[str, set[int]] = defaultdict(set)
+    found: dict[str, set[int]] = {}
     if not scene.gateway.database.is_sqlite:
         with scene.gateway.database.engine.connect() as connection:
             connection.exec_driver_sql("CHECKPOINT")
@@ -178,23 +189,23 @@ def from_files(scene: Scene, folder: Path) -> dict[str, set[int]]:
                 at = max(raw.find(name.encode()), raw.find(content.encode()))
                 found[name] = {min(scene.writer_of) + sum(raw[:at].count(p.encode()) for p in scene.feed if p != name)}
         return found
+    before: dict[int, set[int]] = {}  # of each page, the frames that begin in it
     for pages in transactions_of_log(folder / "gateway.db-wal"):
-        whole = b"".join(pages.values())
-        frames = {seq for seq, mark in scene_marks(scene).items() if any(mark in page for page in pages.values())}
+        whole, gone, there = b"".join(pages.values()), set(), set()
+        for number, page in pages.items():
+            frames = {frame for mark, frame in scene.marks.items() if mark in page}
+            gone |= before.get(number, set()) - frames
+            there |= frames
+            before[number] = frames
+        gone -= there  # they have moved to another page
         for name in scene.feed:
-            if frames and name.encode() in whole:
-                found[name] |= frames
+            if name not in found and name.encode() in whole:  # the transaction that published it
+                found[name] = gone
     return found
 
 
-def scene_marks(scene: Scene) -> dict[int, bytes]:
-    """A piece of each frame that stands nowhere else: where its first page is."""
-    if not hasattr(scene, "marks"):
-        with scene.gateway.database.reading() as connection:
-            rows = connection.execute(text("SELECT seq, body FROM gateway_journal")).all()
-        scene.marks = {row.seq: bytes(row.body)[6:30] for row in rows}  # type: ignore[attr-defined]
-    marks: dict[int, bytes] = scene.marks  # type: ignore[attr-defined]
-    return marks
+def _keep_log(raw: Any, _: Any) -> None:
+    raw.execute("PRAGMA wal_autocheckpoint = 0")
 
 
 def transactions_of_log(path: Path) -> Iterator[dict[int, bytes]]:
@@ -317,20 +328,17 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unpadded", [False, True], ids=["as it is", "as long as what is in it"])
-def test_pages_of_the_log_do_not_say_which_frames_are_occupied(tmp_path: Path, unpadded: bool) -> None:
+def test_pages_of_the_log_do_not_say_which_frames_are_occupied(
+    tmp_path: Path, unpadded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gateway = Gateway(str(tmp_path / "gateway.db"), Vault.read(KEY), create=True)
     gateway.configure([Space.read("forum", SETTINGS)], tick_ms=25)
-    with gateway.database.engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA wal_autocheckpoint = 0")
-    event.listen(gateway.database.engine, "connect", lambda raw, _: raw.execute("PRAGMA wal_autocheckpoint = 0"))
+    event.listen(gateway.database.engine, "connect", _keep_log)
+    gateway.database.engine.dispose()
     if unpadded:
-        gateway.group.run_with = Unpadded  # type: ignore[attr-defined]
-        _ = gateway.leader.memory
-        gateway.leader._packer = Unpadded(gateway.leader._packer._size)
-        gateway.leader.address = "kept"
+        monkeypatch.setattr("peerveil.web.gateway.leader.Packer", Unpadded)
     serve(gateway, 800)
     posts = occupied_frames(gateway)
-    marks = {}
     with gateway.database.reading() as connection:
         marks = {bytes(r.body)[6:30]: r.seq for r in connection.execute(text("SELECT seq, body FROM gateway_journal"))}
     pages: dict[int, int] = {}

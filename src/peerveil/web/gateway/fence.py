@@ -8,6 +8,7 @@ cut off from the server, and goes on as if it still led, writes nothing.
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,8 +62,11 @@ class LeaderLock:
             os.close(self._file)
             self._file = None
         if self._connection is not None:
-            self._connection.invalidate()  # the server's lock is that of the session, which ends here
-            self._connection.close()
+            with suppress(SQLAlchemyError):  # the server may be gone, and the lock with it
+                self._connection.exec_driver_sql(f"SELECT pg_advisory_unlock({_LEAD_LOCK})")
+            with suppress(SQLAlchemyError):
+                self._connection.invalidate()  # a lock that was not given back ends with its session
+                self._connection.close()
             self._connection = None
 
     def _lock_file(self) -> bool:
