@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from benchmarks.timing import Row
-from peerveil.truth import Client
+from peerveil.truth.wire import Client
 from peerveil.web.collect import Campaign, Store
 from peerveil.web.collect.answers import count_answers
 

@@ -21,7 +21,7 @@ MODULES = (
     "rankings",
     "truth",
 )  # each has an adversary to attack its own mechanisms
-PACKAGES = (*MODULES, "data", "ledger", "audit", "study", "web.gateway", "web.collect")
+PACKAGES = (*MODULES, "truth.wire", "data", "ledger", "audit", "study", "web.gateway", "web.collect")
 
 
 def api_page(name: str) -> str:

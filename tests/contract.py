@@ -23,6 +23,7 @@ from peerveil.rankings import adversary as rankings_adversary
 from peerveil.release import adversary as release_adversary
 from peerveil.timing.check import shortened
 from peerveil.truth import adversary as truth_adversary
+from peerveil.truth import wire
 
 SEED = 20261116
 TRIALS = 4000
@@ -310,16 +311,16 @@ def guess_answer() -> tuple[float, float]:
 
 def over_the_wire(_: Randomness) -> Result:
     """Clients draw from the operating system, always."""
-    asked = truth.invitation(epsilon=2, classes=["no", "yes"])
-    lines = [truth.Client(asked, worker=w).randomize(t, "yes") for w in range(6) for t in range(4)]
-    return truth.collect(asked, lines).fit(model="one-coin").public
+    asked = wire.invitation(epsilon=2, classes=["no", "yes"])
+    lines = [wire.Client(asked, worker=w).randomize(t, "yes") for w in range(6) for t in range(4)]
+    return wire.collect(asked, lines).fit(model="one-coin").public
 
 
 def accepts_terms(epsilon: str) -> bool:
     """Does a client accept an invitation that claims epsilon 1, with the thresholds of this epsilon?"""
-    terms, other = (json.loads(truth.invitation(epsilon=e, classes=2)) for e in ("1", epsilon))
+    terms, other = (json.loads(wire.invitation(epsilon=e, classes=2)) for e in ("1", epsilon))
     try:
-        truth.Client({**terms, "response": other["response"]})
+        wire.Client({**terms, "response": other["response"]})
     except BadInput:
         return False
     return True

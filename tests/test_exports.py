@@ -25,6 +25,7 @@ from peerveil import (
     truth,
 )
 from peerveil.core import randomness
+from peerveil.truth import wire
 from peerveil.web import gateway
 
 ROOT = Path(__file__).parents[1]
@@ -60,7 +61,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         peerveil.Magic  # noqa: B018
 
 
-MODULES = [audit, calibration, gateway, data, ledger, randomness, rankings, release, report, study, timing, truth]
+MODULES = [audit, calibration, gateway, data, ledger, randomness, rankings, release, report, study, timing, truth, wire]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)
@@ -78,7 +79,7 @@ def test_every_public_name_is_in_the_reference() -> None:
         api_page(name) for name in ("peerveil", *(f"peerveil.{package}" for package in PACKAGES))
     )
     public = [f"peerveil.{name}" for name in peerveil.__all__ if name[0].isupper()]
-    for module in (audit, ledger, data, release, timing, calibration, rankings, truth, study, gateway):
+    for module in (audit, ledger, data, release, timing, calibration, rankings, truth, wire, study, gateway):
         public += [f"{module.__name__}.{name}" for name in module.__all__]
     missing = [name for name in public if name not in pages and f".{name.rsplit('.', 1)[1]}\n" not in pages]
     assert not missing

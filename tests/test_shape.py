@@ -10,16 +10,18 @@ import pytest
 from peerveil import Result, calibration, rankings, release, timing, truth
 from peerveil.core.result import Pictured, Plan, Tabular
 from peerveil.release.spread import SpreadTest
+from peerveil.truth import wire
 
 MODULES = {"release": release, "timing": timing, "calibration": calibration, "rankings": rankings, "truth": truth}
-EVERY = {f"{name}.{own}": getattr(module, own) for name, module in MODULES.items() for own in module.__all__}
+PUBLIC = {**MODULES, "truth.wire": wire}
+EVERY = {f"{name}.{own}": getattr(module, own) for name, module in PUBLIC.items() for own in module.__all__}
 TABLES = {"reviews", "events", "rankings", "labels", "history"}
 
 # value types and formulas, whose arguments have an order that everybody knows
 POSITIONAL = {
     "release.PublicScores", "calibration.Affine", "calibration.MapAdversary", "calibration.Monotone", "calibration.Pair",
     "calibration.Panel", "calibration.Threshold", "rankings.Mallows", "rankings.RandomizedRanking", "rankings.kendall_distance",
-    "timing.optimal_attack", "truth.collect", "truth.write_answers",
+    "timing.optimal_attack", "truth.wire.collect", "truth.wire.write_answers",
     "truth.CollectedAnswers", "rankings.compare",
 }  # fmt: skip
 

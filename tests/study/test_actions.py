@@ -98,7 +98,7 @@ def test_a_command_has_the_declared_options_with_their_help(kind: type[Action[An
         assert option.multiple is parameter.many
     common = set(made) - {parameter.name for parameter in kind.parameters()}
     wanted = {"out", "force", "as_json", "debug"}
-    wanted |= {"columns", "format_"} if kind.kinds else set()
+    wanted |= {"columns", "format_", "header", "separator"} if kind.kinds else set()
     wanted |= {"kind"} if len(kind.kinds) > 1 else set()
     wanted |= {"time_zone"} if {"events", "reviews"} & set(kind.kinds) else set()
     wanted |= {"layout"} if "rankings" in kind.kinds else set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,20 @@ def stamps(unit: Any) -> pl.Series:
     return moments(unit).cast(pl.Datetime(unit))
 
 
+def offsets(layout: str) -> pl.Series:
+    """Texts of the same moments, each with an offset of its own."""
+    zones = ["+02:00", "-05:30", "Z", "+14:00", "-12:00"]
+    shifts = np.tile([120, -330, 0, 840, -720], 48)
+    local = stamps("us") + pl.Series(shifts * 60_000_000).cast(pl.Duration("us"))
+    return local.dt.strftime(layout) + pl.Series(np.tile(zones, 48))
+
+
+FAR = pl.Series([250_000_000_000 * k + 7 for k in range(1, 11)] * 24)  # milliseconds, to the year 2049
+DISTANT = pl.Series(
+    [datetime(9998, 12, 31, 23, 59, 59, 999_999), datetime(1, 1, 2), datetime(2024, 2, 29, 23, 59)] * 80
+)
 FORMATS = {
+    "from the first year to the last": DISTANT,  # equal rows too
     **{f"whole {unit}": recent(unit) for unit in ("s", "ms", "us", "ns")},
     **{f"{unit} as text": recent(unit).cast(pl.String) for unit in ("s", "ns")},
     "fractions of seconds": recent("us") / 1e6,
@@ -59,6 +73,17 @@ FORMATS = {
     "text without a zone": stamps("us").dt.strftime("%Y-%m-%d %H:%M:%S%.6f"),
     "text to the minute": stamps("us").dt.strftime("%Y-%m-%dT%H:%M"),
 }  # fmt: skip
+
+
+MORE = {
+    "an offset in every row": offsets("%Y-%m-%dT%H:%M:%S%.6f"),
+    "an offset in every row, to the minute": offsets("%Y-%m-%d %H:%M"),
+    "far future in milliseconds": FAR,
+    "from the first year to the last, as text": DISTANT.dt.strftime("%Y-%m-%dT%H:%M:%S%.6fZ"),
+    "small whole numbers": recent("s").cast(pl.Int32),
+    "unsigned whole numbers": recent("us").cast(pl.UInt64),
+    "decimals": recent("ms").cast(pl.Decimal(20, 0)),
+}
 
 
 def log_of(time: pl.Series) -> pl.DataFrame:
@@ -99,14 +124,24 @@ def test_every_format_gives_the_same_audit_in_memory_and_on_duckdb(name: str, ki
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [".parquet", ".csv"])
+@pytest.mark.parametrize("name", MORE)
+def test_so_do_rarer_formats(name: str, kind: str, tmp_path: Path) -> None:
+    path = write(log_of(MORE[name]), tmp_path / f"log{kind}")
+    assert counts(path, "duckdb") == counts(path, "memory")
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")  # PySpark's
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", [*FORMATS, *MORE])
 def test_every_format_gives_the_same_audit_on_spark(name: str, tmp_path: Path, spark: Any) -> None:
-    path = write(log_of(FORMATS[name]), tmp_path / "log.parquet")
+    path = write(log_of((FORMATS | MORE)[name]), tmp_path / "log.parquet")
     assert counts(path, "spark") == counts(path, "memory")
 
 
 REFUSED = {
+    "no leap year": pl.Series(["2023-02-29T00:00:00Z", "2023-02-28T00:00:00Z"]),
+    "an hour of 24": pl.Series(["2023-02-27T24:00:00Z", "2023-02-28T00:00:00Z"]),
     "two units": pl.Series([1_700_000_000, 1_700_000_000_000]),
     "some with a zone": pl.Series(["2026-03-01T09:30:00Z", "2026-03-01T09:30:00"]),
     "words": pl.Series(["2026-03-01T09:30:00Z", "noon"]),
@@ -124,6 +159,13 @@ def test_what_memory_refuses_a_database_refuses_too_by_its_column(name: str, kin
     for engine in ("memory", "duckdb"):
         with pytest.raises(BadInput, match="time"):
             counts(path, engine)
+
+
+def test_a_leap_second_is_the_next_one_in_memory_and_refused_by_a_database(tmp_path: Path) -> None:
+    path = write(log_of(pl.Series(["2016-12-31T23:59:60Z", "2017-01-01T00:00:00Z"])), tmp_path / "log.csv")
+    assert len(set(Events.read(path).times.tolist())) == 1
+    with pytest.raises(BadInput, match="time"):
+        counts(path, "duckdb")
 
 
 def test_the_command_gives_equal_shares_and_refuses_what_an_engine_cannot_do(

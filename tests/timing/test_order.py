@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from peerveil import Randomness
 from peerveil.data import Events
-from peerveil.timing import FollowUp, Uniform, post
-from peerveil.timing.log import file_order, shuffle_ties
+from peerveil.timing import FollowUp, Uniform, audit_log, audit_table, post
+from peerveil.timing.log import LEAST_STEPS, file_order, shuffle_ties
 
 START, APART = 1_700_000_000, 500
 MECHANISM = FollowUp(epsilon=1, gap=600, window=300)
@@ -73,10 +75,11 @@ def test_every_way_to_bring_a_log_keeps_its_order(tmp_path: Path) -> None:
         assert "drawn at random" not in str(posted.guarantee), name
 
 
+OTHERS = [f"other{number}" for number in range(LEAST_STEPS)]  # enough people in one moment to see how it is sorted
 SORTED = {
-    "by actor": ("ann", ["ann", "ann", "bob"], ["S", "T", "X"], [0, 0, 0]),
-    "by actor, names exchanged": ("bob", ["bob", "bob", "eve"], ["T", "S", "X"], [0, 0, 0]),
-    "by actor, downward": ("ann", ["bob", "ann", "ann"], ["X", "S", "T"], [0, 0, 0]),
+    "by actor": ("ann", ["ann", "ann", *OTHERS], ["S", "T", *OTHERS], [0] * 9),
+    "by actor, names exchanged": ("bob", ["bob", "bob", *OTHERS], ["T", "S", *OTHERS], [0] * 9),
+    "by actor, downward": ("ann", [*OTHERS[::-1], "ann", "ann"], [*OTHERS, "S", "T"], [0] * 9),
     "by actor over all times": ("ann", ["ann", "ann", "bob", "bob"], ["S", "T", "X", "Y"], [60, 60, 0, 90]),
     "by actor over all times, downward": ("ann", ["bob", "bob", "ann", "ann"], ["X", "Y", "S", "T"], [0, 90, 60, 60]),
 }
@@ -122,13 +125,67 @@ def test_the_random_order_keeps_epsilon_where_either_was_first_exactly() -> None
 def test_the_order_is_a_function_of_the_layout_alone() -> None:
     """Rows of several people in mixed order are arrivals; every permutation of one moment that is sorted is not."""
     source = Randomness.simulation(1)
-    for names in product("ab", repeat=4):
-        log = Events(actor=list(names), thread=range(4), time=[START] * 4)
+    for names in [*product("ab", repeat=4), tuple("abcdefgh"), tuple("hgfedcba"), tuple("abcdefg"), tuple("abcdefhg")]:
+        log = Events(actor=list(names), thread=range(len(names)), time=[START] * len(names))
         order, known = file_order(log)
-        ascending, descending = sorted(names), sorted(names, reverse=True)
-        assert known == (len(set(names)) == 1 or list(names) not in (ascending, descending))
+        assert known == ("".join(names) not in ("abcdefgh", "hgfedcba"))
         if known:
-            assert log.frame["thread"].gather(order).to_list() == [0, 1, 2, 3]
+            assert log.frame["thread"].gather(order).to_list() == list(range(len(names)))
         shuffled = [tuple(shuffle_ties(order, log.times, source)) for _ in range(20)]
         assert len(set(shuffled)) > 5
         assert set(shuffled[0]) == set(order.tolist())
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=ROWS, people=st.permutations(range(3)), places=st.permutations(range(3)), has_ids=st.booleans())
+def test_what_is_drawn_does_not_depend_on_names(
+    rows: list[tuple[int, int, int]], people: list[int], places: list[int], has_ids: bool
+) -> None:
+    """Logs full of ties, under other names of people and threads: every row keeps its status, its delay and its place."""
+    rows = sorted(rows, key=lambda row: row[2])
+    ids = [f"row{place}" for place in range(len(rows))] if has_ids else None
+    time = [START + 200 * moment for *_, moment in rows]
+
+    def drawn(people: Any, places: Any) -> Any:
+        log = Events(
+            actor=[["amy", "bob", "zoe"][people[row[0]]] for row in rows],
+            thread=[["T", "S", "A"][places[row[1]]] for row in rows],
+            time=time,
+            id=ids,
+        )
+        posted, schedule = post(log, mechanism=MECHANISM, randomness=Randomness.simulation(3))
+        assert log.rows.tolist() == list(range(1, len(rows) + 1))  # equal times in the order of the file
+        assert "drawn at random" not in str(posted.guarantee)
+        return schedule
+
+    plain, renamed = drawn(range(3), range(3)), drawn(people, places)
+    assert plain.posted.tolist() == renamed.posted.tolist()
+    assert plain.batched.tolist() == renamed.batched.tolist()
+    for later, (actor, thread, moment) in enumerate(rows):  # by the definition, in the order of the file
+        earlier = [row for row in rows[:later] if row[0] == actor and row[1] != thread and moment - row[2] <= 1]
+        assert plain.batched[later] == bool(earlier)
+
+
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None)
+@given(rows=ROWS, people=st.permutations(range(3)), places=st.permutations(range(3)))
+def test_no_count_of_any_engine_depends_on_names(
+    rows: list[tuple[int, int, int]], people: list[int], places: list[int]
+) -> None:
+    """The audit in memory and on DuckDB counts the same batches under other names. (On Spark: test_formats.py.)"""
+
+    def counted(people: Any, places: Any) -> Any:
+        frame = pl.DataFrame({
+            "actor": [["amy", "bob", "zoe"][people[row[0]]] for row in rows],
+            "thread": [["T", "S", "A"][places[row[1]]] for row in rows],
+            "time": [START + 200 * row[2] for row in rows],
+        })  # fmt: skip
+        audit = audit_log(frame, epsilons=(), randomness=Randomness.simulation(1))
+        table = audit_table(frame)
+        assert table.batched == audit.batches.batched.sum()
+        return table.batched, table.attack.batched, table.attack.right.tolist(), table.attack.flagged.tolist()
+
+    assert counted(range(3), range(3)) == counted(people, places)

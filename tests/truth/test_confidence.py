@@ -14,8 +14,9 @@ from tests.cli.runner import run
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.study import run_study
-from peerveil.truth import Client, randomize_answers
+from peerveil.truth import randomize_answers
 from peerveil.truth.result import CONFIDENCE
+from peerveil.truth.wire import Client
 from peerveil.web.collect import Campaign, Store, infer
 from peerveil.web.collect.results import operator_page
 from peerveil.web.collect.store import Submission, hash_key

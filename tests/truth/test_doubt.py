@@ -12,16 +12,9 @@ import pytest
 
 from peerveil import BadInput, Ledger, Randomness
 from peerveil.data import Labels
-from peerveil.truth import (
-    NotRandomized,
-    PrivateDawidSkene,
-    PrivateMajority,
-    randomize_answers,
-    read_answers,
-    simulate_crowd,
-    write_answers,
-)
+from peerveil.truth import NotRandomized, PrivateDawidSkene, PrivateMajority, randomize_answers, simulate_crowd
 from peerveil.truth.guarantee import LARGEST_Z, _divergence, agreement, device_guarantee, doubt, largest_agreement
+from peerveil.truth.wire import read_answers, write_answers
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -12,16 +12,8 @@ import pytest
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.study import run_study
-from peerveil.truth import (
-    Client,
-    PrivateDawidSkene,
-    PrivateMajority,
-    collect,
-    invitation,
-    randomize_answers,
-    read_answers,
-    write_answers,
-)
+from peerveil.truth import PrivateDawidSkene, PrivateMajority, randomize_answers
+from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,15 +11,8 @@ import pytest
 
 from peerveil import Randomness, Result
 from peerveil.data import Labels
-from peerveil.truth import (
-    PrivateDawidSkene,
-    PrivateMajority,
-    compare_truth,
-    randomize_answers,
-    read_answers,
-    simulate_crowd,
-    write_answers,
-)
+from peerveil.truth import PrivateDawidSkene, PrivateMajority, compare_truth, randomize_answers, simulate_crowd
+from peerveil.truth.wire import read_answers, write_answers
 
 MARK = "CANARY"
 

@@ -17,18 +17,10 @@ import pytest
 from peerveil import BadInput, BudgetExceeded, Ledger, Randomness, Response
 from peerveil.audit import exact_loss
 from peerveil.data import BadTable, Labels
-from peerveil.truth import (
-    Client,
-    collect,
-    invitation,
-    randomize,
-    randomize_answers,
-    read_answers,
-    simulate_crowd,
-    write_answers,
-)
+from peerveil.truth import randomize, randomize_answers, simulate_crowd
 from peerveil.truth.models import Channel
 from peerveil.truth.randomize import answered_share, answers_per_person, effective_epsilon
+from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
 
 
 @pytest.mark.parametrize(

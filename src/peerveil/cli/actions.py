@@ -17,6 +17,7 @@ from peerveil.cli import base
 from peerveil.study.actions import Action, Parameter, PlanAction, actions_of
 from peerveil.study.execute import Executed, StudyFile, execute
 
+_TEXT_SETTINGS: Final = ("header", "separator")
 NOT_COUNTED: Final = (
     "note: no ledger was named, so this release is not counted; every further release from the same data reveals more "
     "(--ledger FILE --account NAME; `peerveil ledger add-account` makes one)"
@@ -73,6 +74,21 @@ def _option(parameter: Parameter) -> click.Option:
     )
 
 
+def text_options(run: Any) -> Any:
+    """The options of CSV and TSV files, from their declaration."""
+    parameters = {parameter.name: parameter for parameter in StudyFile.parameters()}
+    run.__click_params__ = [
+        *getattr(run, "__click_params__", ()),
+        *(_option(parameters[name]) for name in reversed(_TEXT_SETTINGS)),
+    ]
+    return run
+
+
+def text_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of them that were given."""
+    return {name: options[name] for name in _TEXT_SETTINGS if options.get(name) is not None}
+
+
 def _common(kind: type[Action[Any]]) -> list[Any]:
     """The options that mean the same in every command and that this one has."""
     own_seed = any(parameter.name == "seed" for parameter in kind.parameters())
@@ -86,6 +102,7 @@ def _common(kind: type[Action[Any]]) -> list[Any]:
         (base.kind_option(type=click.Choice(kind.kinds)), len(kind.kinds) > 1),
         (base.column_option, bool(kind.kinds)),
         (base.format_option, bool(kind.kinds)),
+        (text_options, bool(kind.kinds)),
         (base.time_zone_option, bool({"events", "reviews"} & set(kind.kinds))),
         (layouts, "rankings" in kind.kinds),
         (base.ledger_option, kind.spends),
@@ -106,8 +123,11 @@ def _run(kind: type[Action[Any]], options: dict[str, Any], as_json: bool) -> Non
     """Check the settings, run the action and show its outcome."""
     flags = {parameter.name: parameter.flag for parameter in kind.parameters()}
     action = kind.check(texts_of(kind, options), place=lambda name: flags.get(name, f"--{name}"))
-    reading = {name: options.get(name) for name in ("kind", "columns", "time_zone", "layout")}
-    source = StudyFile(path=Path(options["file"]), format=options["format_"], **reading) if kind.kinds else None
+    reading: dict[str, Any] = {name: options.get(name) for name in ("kind", "columns", "time_zone", "layout")}
+    source = None
+    if kind.kinds:
+        reading |= text_settings(options)
+        source = StudyFile(path=Path(options["file"]), format=options["format_"], **reading)
     others = {
         parameter.name: [StudyFile(path=Path(path), columns=reading["columns"]) for path in parameter.values(action)]
         for parameter in kind.parameters()

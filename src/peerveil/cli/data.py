@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 import peerveil
-from peerveil.cli.actions import add_actions
+from peerveil.cli.actions import add_actions, text_options, text_settings
 from peerveil.cli.base import (
     BAD_INPUT,
     PATH,
@@ -61,12 +61,15 @@ def recognize(file: Path, as_json: bool) -> None:
 @_file_argument
 @kind_option(type=click.Choice(KINDS))
 @format_option
+@text_options
 @column_option
 @time_zone_option
 def check(file: Path, kind: str | None, format_: str | None, as_json: bool, **reading: Any) -> None:
     """Read a file as peerveil would, and show what it holds, or every problem with its row and column."""
-    kinds, advice = _kinds(file) if kind is None else ([kind], "")
-    source, tables, problems = StudyFile(path=file, format=format_, **reading), {}, {}
+    text = text_settings(reading)
+    options = {name: reading[name] for name in ("columns", "time_zone")}
+    kinds, advice = _kinds(file, **text) if kind is None else ([kind], "")
+    source, tables, problems = StudyFile(path=file, format=format_, **options, **text), {}, {}
     for name in kinds:
         try:
             tables[name] = source.read(name)
@@ -124,13 +127,13 @@ def synthetic(folder: Path, format_: str, force: bool, as_json: bool, **settings
     emit({"folder": str(written), "summary": str(conference)}, as_json, f"{conference}\nwritten: {written}")
 
 
-def _kinds(file: Path) -> tuple[list[str], str]:
+def _kinds(file: Path, **text: Any) -> tuple[list[str], str]:
     """What to read a file as; where its columns fit nothing, only the nearest kind, and the command that may work."""
     from peerveil.data.problems import column_options
     from peerveil.data.readers.recognize import EVERY, nearest, recognize
 
-    kinds = recognize(file).kinds
-    guess = nearest(file) if kinds == EVERY else None
+    kinds = recognize(file, **text).kinds
+    guess = nearest(file) if kinds == EVERY and text.get("header", True) else None
     if guess is None:
         return [name.lower() for name in kinds], ""
     kind, columns = guess

@@ -20,7 +20,7 @@ from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.preflib import KINDS, preflib_text, read_preflib, stream_preflib
 from peerveil.data.readers.rank_tables import ranks_of_table
 from peerveil.data.readers.recognize import chosen_format
-from peerveil.data.readers.tabular import TABULAR
+from peerveil.data.readers.tabular import TABULAR, refuse_text_settings
 from peerveil.data.schema import RANKINGS, RawTable, ReadOptions, TableSchema
 from peerveil.data.table import Table, check_names, plural, read_only, write_frame
 
@@ -92,6 +92,7 @@ for an item that is left out
     def _of_file(cls, file: InputFile, chosen: str, wanted: ReadOptions, options: dict[str, Any]) -> Self:
         if chosen in TABULAR:
             return super()._of_file(file, chosen, wanted, options)
+        refuse_text_settings(file, chosen)
         if options.get("layout") is not None:
             raise BadInput("layout", got=options["layout"], want="no layout: PrefLib has only one")
         return cls._wrap(read_preflib(file))

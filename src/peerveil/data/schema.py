@@ -244,15 +244,22 @@ def _candidates(column: Column, names: Sequence[str], present: Mapping[str, str]
 
 
 def map_columns(
-    schema: TableSchema, source: TableSource, names: list[str], columns: Mapping[str, str]
+    schema: TableSchema, source: TableSource, names: list[str], columns: Mapping[str, str], *, numbered: bool = False
 ) -> dict[str, str]:
-    """Our name for a column to theirs; refuses with the columns that are there and a suggestion."""
+    """Our name for a column to theirs; refuses with the columns that are there and a suggestion.
+
+    ``numbered`` columns have no names: the file has no header.
+    """
     for ours, theirs in columns.items():
         if ours not in schema.names:
             want = f"names for {', '.join(schema.names)}"
             raise BadInput("columns", got=Verbatim(f"a name for {ours!r}"), want=want)
         if theirs not in names:
             want = f"one of {listed(names)}, since columns= names it for {ours}"
+            if numbered:
+                want = f"for {ours} a number from 1 to {len(names)}: without a header, columns are numbered"
+            elif theirs.isdigit():
+                want += " (columns have numbers only in a file without a header: header=False, or --no-header)"
             raise source.refusal(f"no column {theirs!r}", want)
     present = match_columns(schema, names, columns)
     missing = [ours for ours in schema.required if ours not in present]
@@ -262,6 +269,9 @@ def map_columns(
         likely = {ours: theirs for ours, theirs in guess.items() if ours != theirs}
         suggestion = likely | {ours: "..." for ours in missing if ours not in likely}
         want = f"{one} among {listed(names)}: if {other}"
+        if numbered:
+            suggestion = {ours: columns.get(ours, "...") for ours in schema.required}
+            want = f"the number of each, from 1 to {len(names)}, since the file has no header"
         raise source.refusal(f"no column {', '.join(missing)}", want, suggestion=suggestion)
     return {ours: present[ours] for ours in schema.names if ours in present}
 

@@ -21,7 +21,7 @@ from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile
 from peerveil.data.readers.recognize import READERS, chosen_format
-from peerveil.data.readers.tabular import TABULAR, read_tabular
+from peerveil.data.readers.tabular import TABULAR, read_tabular, refuse_text_settings
 from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%.6fZ"
@@ -87,15 +87,18 @@ class Table:
         format: str | None = None,  # noqa: A002
         *,
         columns: Mapping[str, str] | None = None,
+        header: bool = True,
+        separator: str | None = None,
         **options: Any,
     ) -> Self:
         """Read a file: CSV, TSV, JSON lines, Parquet, or a platform's export that holds such a table.
 
-        The format is recognized unless it is given. ``columns`` says what our columns are called in the file. The other
+        The format is recognized unless it is given. ``columns`` says what our columns are called in the file. CSV and TSV
+        may have no header (``header=False``: columns are called 1, 2, 3, ...) and any ``separator``. The other
         options are named after parameters of the class, which says what they mean: a list of names for further columns
         (``criteria``, ``extra``), and all that is not a column (``time_zone``, ``now``, ``unknown_replies``, ``layout``).
         """
-        file = InputFile.open(path)
+        file = InputFile.open(path, header=header, separator=separator)
         return cls._of_file(file, chosen_format(file, format, cls.__name__), cls._wanted(columns, options), options)
 
     @classmethod
@@ -103,6 +106,7 @@ class Table:
         """A table from a file whose format is known."""
         if chosen in TABULAR:
             return cls._of_raw(read_tabular(file, chosen, cls._schema, wanted.columns), wanted, options)
+        refuse_text_settings(file, chosen)
         fixed = [name for name in wanted.columns if name not in ("score", "time")]
         if fixed:
             want = f"names for score or time only: the platform's export fixes the rest of {cls.__name__}"

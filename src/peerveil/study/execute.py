@@ -34,6 +34,13 @@ class StudyFile(Declared):
     kind: Annotated[Kind | None, Setting("What it holds; recognized if left out.")] = None
     format: Annotated[Name | None, Setting("The file's format; recognized if left out.")] = None
     columns: Annotated[Columns | None, Setting("Our columns and their names in the file.")] = None
+    header: Annotated[
+        bool,
+        Setting("Whether the first line of CSV or TSV names the columns; without, they are called 1, 2, 3 and so on."),
+    ] = True
+    separator: Annotated[
+        Name | None, Setting("What stands between the cells of CSV or TSV, such as ; or tab; recognized if left out.")
+    ] = None
     time_zone: Annotated[Name | None, Setting("The zone of times that name none; UTC if left out.")] = None
     layout: Annotated[
         Literal["orders", "places"] | None, Setting("What the cells of a wide table of rankings hold.")
@@ -57,13 +64,16 @@ class StudyFile(Declared):
         """
         options = [part for ours, theirs in (self.columns or {}).items() for part in ("--column", f"{ours}={theirs}")]
         options += ["--format", self.format] if self.format else []
+        options += [] if self.header else ["--no-header"]
+        options += ["--separator", self.separator] if self.separator else []
         options += ["--time-zone", self.time_zone] if self.time_zone else []
         return shlex.join([str(self.path), *options])
 
     def refuse(self, settings: Iterable[str], want: str) -> None:
         """Refuse settings that an action which opens the file itself cannot use."""
         for name in settings:
-            require(not getattr(self, name), name, got=getattr(self, name), want=want)
+            value = getattr(self, name)
+            require(value == getattr(type(self), name), name, got=value, want=want)
 
     def check_files(self) -> None:
         """Refuse files that an action could not open itself."""
@@ -83,7 +93,11 @@ class StudyFile(Declared):
 
     def read(self, kind: str, extra: tuple[str, ...] = ()) -> Any:
         """The table, with further columns where they are needed."""
-        options: dict[str, Any] = {"columns": self.columns or None}
+        options: dict[str, Any] = {
+            "columns": self.columns or None,
+            "header": self.header,
+            "separator": self.separator,
+        }
         if kind in ("events", "reviews") and self.time_zone is not None:
             options["time_zone"] = self.time_zone
         if kind == "rankings" and self.layout is not None:
@@ -143,7 +157,12 @@ def read_inputs(
         for parameter in action.parameters()
         if parameter.named_data
     }
-    if source is None or not action.in_memory(source):
+    if source is None:
+        return Inputs(None, source, further)
+    if not action.in_memory(source):
+        source.refuse(
+            ("header", "separator"), "a header, and cells that are recognized: the file is not read in memory"
+        )
         return Inputs(None, source, further)
     return Inputs(read(source, kind_of(action, source), action.extra_columns()), source, further)
 
@@ -155,7 +174,8 @@ def kind_of(action: Action[Any], source: StudyFile) -> str:
         return source.kind
     if len(action.kinds) == 1:
         return action.kinds[0]
-    kinds = [kind.lower() for kind in peerveil.data.recognize(source.path).kinds if kind.lower() in action.kinds]
+    recognized = peerveil.data.recognize(source.path, header=source.header, separator=source.separator)
+    kinds = [kind.lower() for kind in recognized.kinds if kind.lower() in action.kinds]
     got = Verbatim(f"a file that could hold {' or '.join(kinds) or 'anything'}")
     require(len(kinds) == 1, "kind", got=got, want=f"what to read it as: {', '.join(action.kinds)}")
     return kinds[0]

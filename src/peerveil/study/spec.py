@@ -15,6 +15,8 @@ The keys::
     kind = "reviews"         # reviews, events, rankings or labels; recognized if left out
     format = "csv"           # recognized if left out
     columns = { paper = "submission" }
+    header = false           # CSV or TSV without a line of names: columns are called 1, 2, 3, ...
+    separator = ";"          # CSV or TSV: what stands between cells; recognized if left out
     time_zone = "UTC"        # of times that name none
     layout = "places"        # rankings only: what the cells of a wide table hold, orders or places
 

@@ -23,6 +23,9 @@ Window = Annotated[
 PairEpsilon = Annotated[
     Epsilon, common("Privacy parameter (epsilon) for a pair of posts. Smaller is more private, and delays are longer.")
 ]
+Suspects = Annotated[
+    int, Range(ge=2, le=100_000), Setting("How many people an observer suspects before looking at times.")
+]
 Epsilons = Annotated[tuple[Epsilon, ...], common("Privacy parameters (epsilon) to try.", "Epsilons to try")]
 
 
@@ -63,9 +66,11 @@ class AuditLog(Action["Events"]):
     within: Annotated[
         Name | None, Setting("Compare only posts with the same value of this column.", "Compare within")
     ] = None
-    suspects: Annotated[
-        int, Range(ge=2, le=1_000_000), Setting("How many people an observer suspects before looking at times.")
-    ] = 10
+    community: Annotated[
+        Name | None,
+        Setting("A column that says where a post was written: counts what each community by itself would miss."),
+    ] = None
+    suspects: Suspects = 10
     engine: Annotated[
         Literal["memory", "duckdb", "spark"],
         Setting("Where to count. A database takes Parquet files larger than memory, and tries no delays."),
@@ -84,7 +89,7 @@ class AuditLog(Action["Events"]):
             for name in ("memory", "posted"):
                 require(name not in settings, name, got=getattr(self, name), want="engine duckdb or spark with it")
             return
-        for name in ("gap", "within", "percentile", "epsilons", "suspects"):
+        for name in ("gap", "within", "community", "percentile", "epsilons", "suspects"):
             want = f"no {name} beside it: a database counts, and draws no delays"
             require(name not in settings, "engine", got=self.engine, want=want)
 
@@ -98,8 +103,8 @@ class AuditLog(Action["Events"]):
         )
 
     def extra_columns(self) -> tuple[str, ...]:
-        """The column within which posts are compared."""
-        return _further(self.within)
+        """The columns within which posts are compared, and follow-ups recognized."""
+        return tuple(dict.fromkeys((*_further(self.within), *_further(self.community))))
 
     def in_memory(self, source: StudyFile) -> bool:  # noqa: ARG002
         """Databases open the file themselves."""
@@ -131,6 +136,8 @@ class AuditLog(Action["Events"]):
         audit = self.call(inputs.table, but=("engine", "memory", "posted"), randomness=context.randomness)
         audit = replace(audit, log=inputs.file.as_typed())
         findings = [f"{audit.headline}.", f"{audit.batches}.", f"Without protection: {audit.raw}.", *audit.advice]
+        if audit.protected:
+            findings.insert(0, f"Outside the guarantee: {audit.outside_in_words}")
         files = {"audit.html": audit_page(audit, inputs.table).html()}
         outcome.private = part = OutcomePart(audit.summary(), findings, audit.to_dict(), files=files)
         if audit.protected:
@@ -187,6 +194,8 @@ class PlanDelays(PlanAction["Events"]):
         ),
     ] = None
 
+    suspects: Suspects = 10
+
     def __post_init__(self) -> None:
         is_single = self.percentile is None or self.crossover is None
         require(is_single, "crossover", got=self.crossover, want="either a percentile or a crossover")
@@ -202,10 +211,13 @@ class PlanDelays(PlanAction["Events"]):
     def run(self, inputs: Inputs[Events], context: Context) -> Outcome:  # noqa: ARG002
         """Choose the gap."""
         from peerveil.timing.durations import in_words, typed
+        from peerveil.timing.sittings import policy_table
 
         plan = self.call(inputs.table)
         outcome = self.report(plan, cells=plan.comparison())  # durations in words, not seconds
         part = outcome.private
+        part.findings += plan.findings()
+        part.table(*policy_table(plan.policies))
         part.findings.append(f"Use it for what comes next, for example: --gap {typed(plan.gap)}.")
         if self.per is not None:
             shortest, longest = (in_words(limit(plan.gaps.values())) for limit in (min, max))

@@ -5,7 +5,8 @@ delays posts just enough that "written together" can hardly be distinguished fro
 
 - **See the leak**: :func:`audit_log` (a :class:`TimingAudit`), :func:`find_batches`; out of core, on DuckDB or Spark
   through Ibis: :func:`audit_table`.
-- **Plan**: :func:`plan_delays` (a :class:`DelayPlan`) from history; :func:`choose_gap` and :func:`choose_gaps` alone.
+- **Plan**: :func:`plan_delays` (a :class:`DelayPlan`) from history; :func:`choose_gap` and :func:`choose_gaps` alone;
+  several sittings and what helps: :mod:`peerveil.timing.sittings`.
 - **Protect**: :func:`post` returns what the public sees (:class:`Posted`) and what only the operator may see
   (:class:`PostingSchedule`), under :class:`FollowUp`, the default, or the symmetric mechanisms
   :class:`ZeroInflatedUniform`, :class:`Uniform`, :class:`Exponential`, :class:`Staircase`; or :class:`Queue`.

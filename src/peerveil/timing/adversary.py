@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike
 
+from peerveil.audit import Neighbors
 from peerveil.audit.claims import Claim, register
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, Verbatim, one_of
@@ -24,11 +26,12 @@ from peerveil.core.randomness import Randomness
 from peerveil.core.result import Pictured, Result
 from peerveil.timing.batches import count_joint, count_within
 from peerveil.timing.check import delay_claim, shortened
-from peerveil.timing.delays import MECHANISMS
+from peerveil.timing.delays import MECHANISMS, FollowUp
 from peerveil.timing.durations import Duration, in_words, read_duration
 from peerveil.timing.log import codes, groups_of, read_log
 from peerveil.timing.post import PreparedPosting
 from peerveil.timing.schedule import PostingSchedule
+from peerveil.timing.sittings import Escalation, escalated_posts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -181,7 +184,7 @@ def linkage_attack(
     # the events whose pairs count as right
     scored = {"everybody": np.ones(adopted.size, dtype=np.bool_), "adopters": adopted, "others": ~adopted}
     rows = np.flatnonzero(scored[one_of(among, "among", scored)])
-    owner = _joined(group, actor)
+    owner = joined_codes(group, actor)
     by_value = np.argsort(value, kind="stable")
 
     def close(key: Ints) -> Ints:
@@ -195,12 +198,12 @@ def linkage_attack(
         return np.asarray(count_joint(key[order], arrival[order], value[order], micros, cut))
 
     with ThreadPoolExecutor(2) as pool:  # sorting and counting leave the interpreter free
-        pairs = [pool.map(count, (key, _joined(key, thread))) for count, key in ((close, group), (batched, owner))]
+        pairs = [pool.map(count, (key, joined_codes(key, thread))) for count, key in ((close, group), (batched, owner))]
         flagged, right = (everywhere - on_thread for everywhere, on_thread in pairs)
     return LinkageAttack(limits, flagged, right[:-1], int(right[-1]), scale is not None)
 
 
-def _joined(first: Any, second: Any) -> Ints:
+def joined_codes(first: Any, second: Any) -> Ints:
     """Two columns of codes as one."""
     first, second = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
     span = int(second.max()) + 1
@@ -294,3 +297,14 @@ def claims() -> Iterator[Claim]:
         mechanism = kind(epsilon=1, gap=2700, window=300)
         yield delay_claim(mechanism)
         yield delay_claim(shortened(mechanism, 0.5), fault="every delay is cut by half")
+    policy = Escalation(FollowUp(epsilon=1, gap=2700, window=300))
+    for fault in (None, "the level counts follow-ups"):
+        yield Claim(
+            name=f"delays by level{', of follow-ups' if fault else ''}, epsilon {policy.mechanism.epsilon:g}",
+            covers=("timing.FollowUp",),  # of which a policy chooses one for every post
+            mechanism=partial(escalated_posts, policy, fault is not None),
+            pairs=(Neighbors("one sitting, or a gap apart", 0.0, policy.mechanism.gap),),
+            guarantee=policy.guarantee,
+            samples=20_000,
+            fault=fault,
+        )

@@ -34,6 +34,13 @@ MOST_EPSILON: Final = 100
 """The largest epsilon: far beyond use, and far from where floats overflow."""
 
 
+ONE_HISTORY: Final = (
+    "both comments belong to one history, which is one log with all of its communities; s sittings that the same two "
+    "pseudonyms share cost s times epsilon"
+)
+"""What a guarantee says about several logs, and about several sittings (:mod:`peerveil.timing.sittings`)."""
+
+
 class DelayMechanism(ABC):
     """A pair of delay distributions, ``batched`` and ``unbatched`` (B and U in the paper), with its guarantee.
 
@@ -135,7 +142,7 @@ class DelayMechanism(ABC):
         return (
             "of two comments of one person on different threads the later one, which stood alone "
             f"{'more than the window and ' if self.window else ''}at most the gap after the earlier, moves {close}, and "
-            "no third comment begins or ceases to be batched"
+            f"no third comment begins or ceases to be batched; {ONE_HISTORY}"
         )
 
     @property

@@ -14,7 +14,7 @@ from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, at_least, exp_bounds, number
 from peerveil.core.guarantee import Guarantee, Notion
 from peerveil.core.lazy import njit
-from peerveil.timing.base import DelayMechanism
+from peerveil.timing.base import ONE_HISTORY, DelayMechanism
 from peerveil.timing.batches import in_place
 from peerveil.timing.distributions import WHOLE, Stairs, Steps, Tail
 from peerveil.timing.durations import LONGEST_SECONDS, TICKS, Duration, in_words, read_duration
@@ -146,7 +146,7 @@ class FollowUp(ZeroInflatedUniform):
             "these are ordered: the second of two comments of one person on different threads, which followed the "
             f"first alone by {apart}at most the gap, moves {close}; which of the two came first is the same in both, "
             "and no other comment begins or ceases to follow another; whoever knows the order within sittings but not "
-            "otherwise can see up to twice this ratio"
+            f"otherwise can see up to twice this ratio; {ONE_HISTORY}"
         )
 
 

@@ -164,8 +164,10 @@ def _as_source(source: Any) -> Any:
 
 def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
     # the nearest comment of the same person on another thread comes just outside the run of comments on one thread
+    # rows that say the same are counted as one: a database puts them in another order in every pass
+    moments = log.group_by(["actor", "thread", "time"]).aggregate(n=log.count())
     own = {"group_by": "actor", "order_by": ["time", "thread"]}
-    steps = log.mutate(last_thread=log.thread.lag().over(**own), last_time=log.time.lag().over(**own))
+    steps = moments.mutate(last_thread=moments.thread.lag().over(**own), last_time=moments.time.lag().over(**own))
     steps = steps.mutate(fresh=(steps.last_thread.isnull() | (steps.last_thread != steps.thread)).cast("int64"))
     runs = steps.mutate(run=steps.fresh.sum().over(rows=(None, 0), **own))
     ends = runs.group_by(["actor", "run"]).aggregate(start=runs.time.min(), stop=runs.time.max())
@@ -176,21 +178,15 @@ def _audit(log: Any, window: int, limits: Floats, baseline: bool) -> TableAudit:
     batched = follow_up | ((joined.after - joined.time) <= window).fill_null(False)
     step = joined.last_thread.notnull() & (joined.last_thread != joined.thread)
     counts = {
-        "batched": batched,
-        "follow_ups": follow_up,
-        "steps": step,
-        "close_steps": step & ((joined.time - joined.last_time) <= window),
+        "batched": batched.cast("int64") * joined.n,
+        "follow_ups": follow_up.cast("int64") * joined.n,
+        "steps": step.cast("int64"),
+        "close_steps": (step & ((joined.time - joined.last_time) <= window)).fill_null(False).cast("int64"),
     }
-    delay = joined.public - joined.time
-    row = rows_of(
-        joined.aggregate(
-            events=joined.count(),
-            actors=joined.actor.nunique(),
-            mean_delay=delay.mean(),
-            max_delay=delay.max(),
-            **{name: flag.cast("int64").sum() for name, flag in counts.items()},
-        )
-    )[0]
+    sums = {name: values.sum() for name, values in counts.items()}
+    row = rows_of(joined.aggregate(actors=joined.actor.nunique(), **sums))[0]
+    delay = log.public - log.time
+    row |= rows_of(log.aggregate(events=log.count(), mean_delay=delay.mean(), max_delay=delay.max()))[0]
     cut = [round(1e6 * float(limit)) for limit in limits]
     flagged = _pairs_within(log, cut, None) - _pairs_within(log, cut, "thread")
     right = _batched_pairs(log, window, cut)

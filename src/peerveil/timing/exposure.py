@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 import polars as pl
 
-from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
 from peerveil.core.progress import progress_bar
 from peerveil.core.randomness import Randomness
@@ -18,78 +17,26 @@ from peerveil.core.result import Pictured, plain
 from peerveil.report import Line
 from peerveil.timing.adversary import LinkageAttack, linkage_attack
 from peerveil.timing.batches import Batches, find_batches
-from peerveil.timing.check import OptimalAttack, optimal_attack
+from peerveil.timing.communities import Communities, missed_follow_ups
 from peerveil.timing.delays import FollowUp
 from peerveil.timing.durations import Duration, in_words, percent, read_duration, rounded_up, typed
 from peerveil.timing.log import FACTS_ABOUT_PEOPLE, Leak, find_leaks, groups_of, read_log
-from peerveil.timing.plan import choose_gap, intervals
+from peerveil.timing.noon import NoonBaseline, noon_baseline
+from peerveil.timing.plan import NOON, choose_gap, intervals
 from peerveil.timing.post import PreparedPosting
+from peerveil.timing.sittings import first_in_words
+from peerveil.timing.trials import COLUMNS, DelayTrial, trial_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.core.exact import Number
-    from peerveil.timing.base import DelayMechanism
-    from peerveil.timing.schedule import PostingSchedule
 
 NO_NAME_TWICE: Final = (
     "No name appears on two threads: names that are new on every thread are pseudonyms, and who is behind two of them is not "
     "in this log."
 )
 """Why some logs cannot be audited."""
-
-_COLUMNS: Final = (
-    "epsilon", "mean_delay", "median_delay", "max_delay", "precision", "recall", "linked_within", "crossover",
-    "crossover_when_order_is_known", "crossover_over_all_history", "overtaken",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class DelayTrial:
-    """One mechanism, tried on the log in one draw of its delays."""
-
-    mechanism: DelayMechanism
-    mean_delay: float
-    median_delay: float
-    max_delay: float
-    attack: LinkageAttack
-    best_attack: OptimalAttack
-    """The best test against lone comments up to the gap apart, which the guarantee covers."""
-    known_order: OptimalAttack
-    """The same where the order of the two comments is known."""
-    all_history: OptimalAttack
-    """The best test against lone comments as far apart as in the whole log, beyond the gap too."""
-    early_replies: tuple[int, int]
-    overtaken: float
-    batch_cost: tuple[float, float]
-
-    def row(self) -> tuple[float, ...]:
-        """The entries of :meth:`TimingAudit.frame`."""
-        cut, precision, recall = self.attack.at_half
-        errors = (attack.crossover for attack in (self.best_attack, self.known_order, self.all_history))
-        delays = (self.mean_delay, self.median_delay, self.max_delay)
-        return (self.mechanism.epsilon, *delays, precision, recall, cut, *errors, self.overtaken)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON values."""
-        return {
-            "mechanism": repr(self.mechanism),
-            "epsilon": self.mechanism.epsilon,
-            "mean_delay": self.mean_delay,
-            "median_delay": self.median_delay,
-            "max_delay": self.max_delay,
-            "linkage": self.attack.at_half._asdict(),
-            "crossover": self.best_attack.crossover,
-            "crossover_when_order_is_known": self.known_order.crossover,
-            "guaranteed_crossover": self.best_attack.least_crossover,
-            "crossover_over_all_history": self.all_history.crossover,
-            "history_within_the_gap": self.all_history.covered,
-            "early_replies": self.early_replies[0],
-            "early_replies_with_causal_release": self.early_replies[1],
-            "overtaken_in_thread": self.overtaken,
-            "cost_of_a_whole_batch": {"mean": self.batch_cost[0], "largest": self.batch_cost[1]},
-            "guarantee": str(self.mechanism.guarantee),
-        }
 
 
 @dataclass(frozen=True)
@@ -110,6 +57,14 @@ class TimingAudit(Pictured):
     has_replies: bool
     several: bool = True
     """Whether anybody posted on two threads at all."""
+    outside: float = 0.0
+    """Of a person's posts that follow one on another thread, the share that comes later than the gap: no guarantee."""
+    outside_alone: float = 0.0
+    """The same among those that were not written in one sitting."""
+    noon: NoonBaseline | None = None
+    """What times moved to noon, HotCRP's rule, still reveal."""
+    communities: Communities | None = None
+    """What would be missed if every community were delayed by itself."""
     own_gap: bool = True
     """Whether the gap was taken from this very log."""
     log: str = "LOG"
@@ -126,7 +81,10 @@ class TimingAudit(Pictured):
     @property
     def advice(self) -> list[Line]:
         """What to do, in plain words: one paragraph per entry, with its command if it has one, the most urgent first."""
-        lines = [Line(f"Close another leak first: {leak}.") for leak in self.leaks]
+        lines = (
+            [] if self.communities is None else [Line(f"Delay all communities together: {self.communities.summary()}.")]
+        )
+        lines += [Line(f"Close another leak first: {leak}.") for leak in self.leaks]
         if self.leaks:
             held = "Hold posts before they reach the platform: what it publishes beside a post cannot be taken back."
             lines.append(Line(held))
@@ -162,9 +120,12 @@ class TimingAudit(Pictured):
             "delays; results vary from run to run).",
         ]
         further = {
-            f"{percent(1 - chosen.all_history.covered)} of this log's pauses are longer than the gap. Counting these "
-            f"too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the time. A longer gap covers "
-            "more, and delays more.": chosen.all_history.covered < 0.995,
+            f"Counting pauses longer than the gap too, the best test is wrong {100 * chosen.all_history.crossover:.0f}% of the "
+            "time. A longer gap covers more, and delays more.": chosen.all_history.covered < 0.995,
+            f"Several sittings add up: s of them cost s times epsilon. At epsilon {m.epsilon:g} "
+            f"{first_in_words(chosen.covered_first, self.suspects)} by the best attacker if all pauses are within the gap, "
+            f"and {', '.join(map(percent, chosen.history_first))} with the pauses of this log. `peerveil timing plan` "
+            "compares what helps.": True,
             f"All this is about pairs. A whole sitting costs more: the largest here, {self.batches.largest} comments, "
             f"is linked at epsilon {chosen.batch_cost[1]:.3g}. Ask people to spread very long sittings.": (
                 self.batches.largest > 3
@@ -172,7 +133,16 @@ class TimingAudit(Pictured):
             "Post replies causally (the default), so that none appears before what it answers.": self.has_replies,
         }
         lines += [text for text, applies in further.items() if applies]
+        lines += [] if self.noon is None else [self.noon.in_words()]
         return [line if isinstance(line, Line) else Line(line) for line in lines]
+
+    @property
+    def outside_in_words(self) -> str:
+        """What the gap does not cover."""
+        return (
+            f"{percent(self.outside)} of one person's posts that follow one on another thread come later than the gap of "
+            f"{in_words(self.gap)} ({percent(self.outside_alone)} of those that were not written in one sitting)."
+        )
 
     @property
     def command(self) -> str:
@@ -201,6 +171,7 @@ class TimingAudit(Pictured):
         b = self.batches
         return dict(plain({
             "for": FACTS_ABOUT_PEOPLE,
+            "outside_the_guarantee": {"share": self.outside, "of_posts_that_stand_alone": self.outside_alone},
             "log": self.headline,
             "window": b.window,
             "gap": self.gap,
@@ -212,16 +183,29 @@ class TimingAudit(Pictured):
             "posterior": {"suspects": self.suspects, "probability": float(b.risk(self.suspects)) if b.same_rate else 0.0},
             "linkage_without_protection": self.raw.at_half._asdict(),
             "protected": [trial.to_dict() for trial in self.protected],
+            "noon": None if self.noon is None else {
+                "linkage": self.noon.attack.at_half._asdict(),
+                "crossover": self.noon.crossover,
+                "crossover_over_all_history": self.noon.crossover_all,
+            },
+            "communities": None if self.communities is None else {
+                "missed_share": self.communities.share, "each": self.communities.frame().to_dicts(),
+            },
             "leaks": [asdict(leak) for leak in self.leaks],
             "recommendation": self.recommendation,
         }))  # fmt: skip
 
     def frame(self) -> pl.DataFrame:
-        """What delays would do, one row per strength and one (epsilon null) without protection; delays in seconds."""
+        """What delays would do, in seconds: one row per strength, after one without protection and one of HotCRP's rule."""
         cut, precision, recall = self.raw.at_half
-        none = (None, 0.0, 0.0, 0.0, precision, recall, cut, None, None, None, 0.0)
-        rows = [none, *(trial.row() for trial in self.protected)]
-        return pl.DataFrame(rows, schema=dict.fromkeys(_COLUMNS, pl.Float64), orient="row")
+        rows: list[tuple[Any, ...]] = [("none", None, 0.0, 0.0, 0.0, precision, recall, cut, None, None, None, 0.0)]
+        if self.noon is not None:
+            _, precision, recall = self.noon.attack.at_half
+            errors = (self.noon.crossover, self.noon.crossover, self.noon.crossover_all)
+            rows.append(("noon", None, 0.0, 0.0, 0.0, precision, recall, 0.0, *errors, 0.0))
+        rows += (trial.row() for trial in self.protected)
+        schema = {"protection": pl.String, **dict.fromkeys(COLUMNS[1:], pl.Float64)}
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def comparison(self) -> tuple[list[str], list[list[str]]]:
         """The same for people, as head and rows of text."""
@@ -233,8 +217,12 @@ class TimingAudit(Pictured):
         others = ["replies too early", "if causal", "overtaken", "whole sitting: mean", "largest"]
         cut, precision, _ = self.raw.at_half
         rows = [["none", "0 s", "0 s", "0 s", percent(precision), in_words(cut), *["-"] * 8]]
+        if self.noon is not None:
+            precision = self.noon.attack.at_half.precision
+            wrong = map(percent, (self.noon.crossover, self.noon.crossover, self.noon.crossover_all))
+            rows.append([NOON, "0 s", "0 s", "0 s", percent(precision), "the same day", *wrong, *["-"] * 5])
         for trial in self.protected:
-            epsilon, mean, median, longest, precision, _, cut, *errors, overtaken = trial.row()
+            _, epsilon, mean, median, longest, precision, _, cut, *errors, overtaken = trial.row()
             early = [f"{n:,}" for n in trial.early_replies] if self.has_replies else ["-", "-"]
             costs = [f"epsilon {cost:.3g}" for cost in trial.batch_cost]
             waits = map(in_words, (mean, median, longest))
@@ -274,7 +262,8 @@ class TimingAudit(Pictured):
 
     def __str__(self) -> str:
         head, rows = self.comparison()
-        parts = [
+        parts = [self.outside_in_words] if self.several else []
+        parts += [
             "; ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True) if cell != "-") for row in rows
         ]
         advice = [text for line in self.advice for text in line.paragraphs()]
@@ -289,6 +278,7 @@ def audit_log(
     percentile: float = 50.0,
     epsilons: Sequence[Number] = ("0.5", "1", "2"),
     within: Any = None,
+    community: str | None = None,
     suspects: int = 10,
     baseline: bool = True,
     columns: Mapping[str, str] | None = None,
@@ -309,8 +299,10 @@ def audit_log(
         Strengths to try, with :class:`FollowUp`.
     within
         Compare only posts with the same value (see :func:`linkage_attack`).
+    community
+        The column that says where a post was written, to count the follow-ups that every community by itself would miss.
     suspects
-        For the posterior of Figure 2.
+        For the posterior of Figure 2, and for ranking suspects after several sittings.
     baseline
         False leaves out the rate of close pairs of different persons.
     randomness
@@ -318,7 +310,8 @@ def audit_log(
     progress
         Show a bar on standard error; None shows it on a terminal only.
     """
-    log = read_log(events, "events", columns=columns, group=within)
+    several = [name for name in (within, community) if isinstance(name, str)]
+    log = read_log(events, "events", columns=columns, group=several)
     window_seconds = read_duration(window, "window", zero=True) / 1e9
     source = Randomness.of(randomness)
     waits = intervals(log, window=window_seconds)
@@ -339,7 +332,9 @@ def audit_log(
         advance(1)
         history = waits if waits.size else np.array([gap_seconds])
         for mechanism in mechanisms:
-            trials.append(_trial(mechanism, PreparedPosting(log, mechanism).draw(source), batches, history, groups))
+            trials.append(
+                trial_of(mechanism, PreparedPosting(log, mechanism).draw(source), batches, history, groups, suspects)
+            )
             advance(1)
     return TimingAudit(
         headline=log.headline,
@@ -351,28 +346,11 @@ def audit_log(
         protected=tuple(trials),
         leaks=tuple(find_leaks(log)),
         suspects=suspects,
+        outside=float(np.sum(waits > gap_seconds)) / max(batches.steps, 1),
+        outside_alone=float(np.mean(waits > gap_seconds)) if waits.size else 0.0,
+        noon=noon_baseline(log, window=window_seconds, gap=gap_seconds, within=groups) if batches.steps else None,
+        communities=missed_follow_ups(log, community=community, window=window_seconds) if community else None,
         has_replies=log.has_replies,
         several=bool((log.frame.group_by("actor").agg(pl.col("thread").n_unique())["thread"] > 1).any()),
         own_gap=gap is None,
-    )
-
-
-def _trial(
-    mechanism: DelayMechanism, schedule: PostingSchedule, batches: Batches, waits: Floats, groups: Any
-) -> DelayTrial:
-    # what the attacker believes about lone comments: history up to the gap, to which the guarantee applies
-    near = waits[waits <= mechanism.gap]
-    away = near if near.size else np.array([mechanism.gap])
-    return DelayTrial(
-        mechanism=mechanism,
-        mean_delay=float(schedule.delay.mean()),
-        median_delay=float(np.median(schedule.delay)),
-        max_delay=float(schedule.delay.max()),
-        attack=linkage_attack(schedule, window=batches.window, within=groups),
-        best_attack=optimal_attack(mechanism, away, cells=100),
-        known_order=optimal_attack(mechanism, away, order="known", cells=100),
-        all_history=optimal_attack(mechanism, waits, cells=100),
-        early_replies=schedule.early_replies,
-        overtaken=schedule.overtaken,
-        batch_cost=batches.cost(mechanism.epsilon),
     )

@@ -169,6 +169,7 @@ def _add(page: Page, sketch: Sketch) -> None:
 
 def _add_trials(page: Page, audit: TimingAudit) -> None:
     page.heading("What delays would do")
+    page.paragraph(f"Outside the guarantee: {audit.outside_in_words}")
     page.paragraph(
         f"The gap is {in_words(audit.gap)}. Posts that follow a post of the same person on another thread wait longest; "
         "the tables show what that does at several strengths, in one random draw of the delays."

@@ -10,9 +10,10 @@ once, which is impossible in the harmless case, so that the likelihood ratio wou
 those of the mechanism: c' moves right behind c in the file as well, c and every third post keep their status, and the
 mechanism's proof applies as it stands.
 
-**A file that is sorted by actor** cannot say: within every moment, or over all times. Then the order within a moment is
-drawn at random, independently of names and contents. *Neighbors there*: a random one of c and c' came first, each with
-probability 1/2, in the harmless log and in the sensitive one.
+**A file that is sorted by actor** cannot say: over all times, or within every moment (:data:`LEAST_STEPS` steps from one
+actor to another, all upward or all downward; fewer are chance, and the order of the file stands). Then the order within a
+moment is drawn at random, independently of names and contents. *Neighbors there*: both logs are sorted in this way, and a
+random one of c and c' came first, each with probability 1/2, in the harmless log and in the sensitive one.
 *Proof.* Given which one came first, this is the case above, with ratio at most e^epsilon; the probability of that is 1/2
 in both logs, so the ratio of the two averages is at most e^epsilon too. (By names instead of at random, the sensitive
 log would always have the same order, and the ratio could be 2 e^epsilon.) Somebody who knows which of the two came
@@ -42,15 +43,17 @@ if TYPE_CHECKING:
     from peerveil.core.arrays import Ints
     from peerveil.core.randomness import Randomness
 
+LEAST_STEPS = 7
+"""So many steps between actors in equal moments are all upward or all downward by chance in 1.6% of logs."""
 FACTS_ABOUT_PEOPLE = "the operator only: these are facts about the people in the log"
 ORDER_UNKNOWN = (
     "the log is sorted by actor and does not say which of two comments of the same moment came first, so this is drawn at "
-    "random; either order is taken as equally likely in both cases"
+    "random; in both cases the log is sorted in the same way, and either order is taken as equally likely"
 )
 
 
 def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = None, group: Any = None) -> Events:
-    """Events from a table, frame or file, with the column ``group`` (if it is a name) and those that can reveal an order.
+    """Events from a table, frame or file, with the columns that can reveal an order and ``group`` (a name, or a list).
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"actor": ["a"], "thread": [1], "time": [1e9], "track": ["theory"], "number": [7]})
@@ -58,10 +61,12 @@ def read_log(data: Any, argument: str, *, columns: Mapping[str, str] | None = No
     (('number', 'track'), ('number',))
     """
     events = Events.of(data, argument, columns=columns)
-    if not isinstance(group, str) or group in events.frame.columns or isinstance(data, Events):
+    groups = [group] if isinstance(group, str) else group if isinstance(group, list) else []
+    further = [name for name in dict.fromkeys(groups) if name not in events.frame.columns]
+    if not further or isinstance(data, Events):
         return events
     # naming one further column must not drop those that can reveal an order
-    extra = [*(name for name in events.extra if name in ORDER_LEAKS), group]
+    extra = [*(name for name in events.extra if name in ORDER_LEAKS and name not in further), *further]
     if is_frame(data):
         return Events.from_frame(data, columns=columns, extra=extra)
     return Events.read(data, columns=columns, extra=extra)
@@ -93,12 +98,14 @@ def file_order(events: Events) -> tuple[Ints, bool]:
     tied = np.diff(times[order]) == 0
     actor_steps = np.diff(actor[np.argsort(rows)].astype(np.int64))
     tied_steps = np.diff(actor[order].astype(np.int64))[tied]
-    return order, not (_is_sorted(tied_steps) or (not (oldest_first or newest_first) and _is_sorted(actor_steps)))
+    return order, not (
+        _is_sorted(tied_steps, LEAST_STEPS) or (not (oldest_first or newest_first) and _is_sorted(actor_steps))
+    )
 
 
-def _is_sorted(steps: Ints) -> bool:
-    """Whether there are steps from one actor to another, all of them upward or all downward."""
-    return bool((steps != 0).any() and ((steps >= 0).all() or (steps <= 0).all()))
+def _is_sorted(steps: Ints, least: int = 1) -> bool:
+    """Whether there are enough steps from one actor to another, all of them upward or all downward."""
+    return bool((steps != 0).sum() >= least and ((steps >= 0).all() or (steps <= 0).all()))
 
 
 def shuffle_ties(order: Ints, times: Ints, randomness: Randomness) -> Ints:

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,7 @@ from peerveil.core.guarantee import read_epsilon
 from peerveil.core.result import Plan
 from peerveil.data import Events
 from peerveil.data.table import is_frame
+from peerveil.timing.batches import find_batches
 from peerveil.timing.delays import Exponential, FollowUp, Staircase, ZeroInflatedUniform
 from peerveil.timing.durations import Duration, in_words, percent, read_duration, rounded_up
 from peerveil.timing.log import codes, read_log
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from peerveil.timing.base import DelayMechanism
+    from peerveil.timing.noon import NoonBaseline
+    from peerveil.timing.sittings import SittingPolicy
 
     Between = Literal["actor", "thread", "all"]
 
+NOON: Final = "none; times moved to noon (HotCRP)"
 PERCENTILE: Final = 50.0
 """Of the history, if neither a percentile nor a cross-over is given."""
 
@@ -68,30 +72,44 @@ class DelayPlan(Plan):
         Seconds: how far apart lone comments may be and still be covered; rounded up to be written in two units.
     covered : float
         The share of history that the gap covers.
+    outside : float
+        Of a person's posts that follow one on another thread, the share that comes later than the gap: not guaranteed.
     mechanisms : tuple of DelayCost
         How long posts would wait, the recommended mechanism first.
     per : str or None
         The column whose values have a gap of their own in ``gaps``.
     gaps : dict
         The gap of each value of ``per`` in seconds, as :func:`peerveil.timing.post` takes them.
+    suspects : int
+        How many people an observer suspects, of whom the right one shares several sittings.
+    policies : tuple of SittingPolicy
+        What several shared sittings give away under each policy, by simulation, the plan as it stands first.
+    noon : NoonBaseline
+        What HotCRP's rule, times moved to noon, would still reveal.
     """
 
     epsilon: float
     window: float
     gap: float
     covered: float
+    outside: float
     mechanisms: tuple[DelayCost, ...]
     per: str | None
     gaps: dict[Any, float]
+    suspects: int
+    policies: tuple[SittingPolicy, ...]
+    noon: NoonBaseline
 
     @property
     def recommendation(self) -> str:
         """The gap and the mechanism, and how long posts would wait."""
         best = self.mechanisms[0]
         return (
-            f"Recommended: {best.mechanism} with epsilon {self.epsilon:g} and a gap of {in_words(self.gap)}, which covers "
-            f"{percent(self.covered)} of the history. Follow-ups wait {in_words(best.mean_batched)} on average, other posts "
-            f"{in_words(best.mean_unbatched)}, no post longer than {in_words(best.max_delay)}."
+            f"Outside the guarantee: {percent(self.outside)} of one person's posts that follow one on another thread come "
+            f"later than the gap. Recommended: {best.mechanism} with epsilon {self.epsilon:g} and a gap of "
+            f"{in_words(self.gap)}, which covers {percent(self.covered)} of the history. Follow-ups wait "
+            f"{in_words(best.mean_batched)} on average, other posts {in_words(best.mean_unbatched)}, no post longer than "
+            f"{in_words(best.max_delay)}."
         )
 
     def table(self) -> pl.DataFrame:
@@ -105,7 +123,20 @@ class DelayPlan(Plan):
             [cost.mechanism, *map(in_words, (cost.mean_batched, cost.mean_unbatched, cost.max_delay))]
             for cost in self.mechanisms
         ]
+        rows.append([NOON, "0 s", "0 s", "0 s"])
         return ["mechanism", "batched posts, mean", "other posts, mean", "longest"], rows
+
+    def findings(self) -> list[str]:
+        """What several sittings give away, what helps, and what HotCRP's rule reveals."""
+        from peerveil.timing.sittings import first_in_words
+
+        policy = self.policies[0]
+        first = first_in_words(policy.covered_first, self.suspects)
+        return [
+            f"Several sittings add up: s of them cost s times epsilon. With this plan {first} by the best attacker if all pauses "
+            f"are within the gap, and {', '.join(map(percent, policy.history_first))} with all pauses of the history.",
+            self.noon.in_words(),
+        ]
 
     def gaps_frame(self) -> pl.DataFrame:
         """The gap of each value of ``per``, as :func:`read_gaps` reads it from a CSV file."""
@@ -130,6 +161,7 @@ def plan_delays(
     percentile: float | None = None,
     crossover: float | None = None,
     per: str | None = None,
+    suspects: int = 10,
     columns: Mapping[str, str] | None = None,
 ) -> DelayPlan:
     """Choose a gap from history, and compute how long posts would wait under each mechanism.
@@ -148,6 +180,8 @@ def plan_delays(
         :func:`choose_gap`.
     per
         Also choose a gap for each value of this column: ``"thread"``, or another column of the log.
+    suspects
+        How many people an observer suspects, for what several shared sittings give away.
 
     Examples
     --------
@@ -156,8 +190,11 @@ def plan_delays(
     >>> plan.table().columns, plan.covered >= 0.25
     (['mechanism', 'mean_batched', 'mean_unbatched', 'max_delay'], True)
     >>> print(plan.recommendation)  # doctest: +ELLIPSIS
-    Recommended: FollowUp with epsilon 1 and a gap of 33 h 14 min, which covers ...
+    Outside the guarantee: ... Recommended: FollowUp with epsilon 1 and a gap of 33 h 14 min, which covers ...
     """
+    from peerveil.timing.noon import noon_baseline
+    from peerveil.timing.sittings import compare_policies
+
     log = read_log(history, "history", columns=columns, group=per)
     seconds = read_duration(window, "window", zero=True) / 1e9
     target: dict[str, Any] = {"window": seconds, "percentile": PERCENTILE if percentile is None else percentile}
@@ -167,14 +204,19 @@ def plan_delays(
     between: Between = "thread" if per == "thread" else "actor"
     kinds: tuple[Any, ...] = (FollowUp, ZeroInflatedUniform, Staircase, Exponential)
     mechanisms: list[DelayMechanism] = [kind(epsilon=epsilon, gap=gap, window=seconds) for kind in kinds]
+    waits, steps = intervals(log, window=seconds), find_batches(log, window=seconds, baseline=False).steps
     return DelayPlan(
         epsilon=mechanisms[0].epsilon,
         window=seconds,
         gap=gap,
         covered=covered(log, gap=gap, window=seconds),
+        outside=float(np.sum(waits > gap)) / max(steps, 1),
         mechanisms=tuple(map(DelayCost.of, mechanisms)),
         per=per,
         gaps={} if per is None else choose_gaps(log, per=per, between=between, **target),
+        suspects=suspects,
+        policies=compare_policies(cast("FollowUp", mechanisms[0]), waits, suspects=suspects),
+        noon=noon_baseline(log, window=seconds, gap=gap),
     )
 
 

@@ -6,7 +6,7 @@ improved.
 - **Randomize** on the person's side: :func:`randomize` (arrays), :func:`randomize_answers` (tables; per answer or per person,
   hiding which tasks were answered), which gives :class:`RandomizedAnswers` to publish and :class:`CollectedAnswers` with the ids
   of workers for the operator.
-- **Over the wire**: :func:`invitation`, :class:`Client`, :func:`collect`, :func:`write_answers`, :func:`read_answers`.
+- **Over the wire**: :mod:`peerveil.truth.wire` has the invitation, the client of a device and files of randomized answers.
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
   :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
@@ -35,10 +35,8 @@ from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult
 from peerveil.truth.simulate import abilities_like, simulate_crowd
-from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
 
 __all__ = [
-    "Client",
     "CollectedAnswers",
     "EMNotConverged",
     "NotRandomized",
@@ -49,13 +47,9 @@ __all__ = [
     "TruthPlan",
     "TruthResult",
     "abilities_like",
-    "collect",
     "compare_truth",
-    "invitation",
     "plan_truth",
     "randomize",
     "randomize_answers",
-    "read_answers",
     "simulate_crowd",
-    "write_answers",
 ]

@@ -214,7 +214,7 @@ def claims() -> Iterator[Claim]:
     )
     yield Claim(
         name="truth: a client's answer, epsilon 1",
-        covers=("truth.Client",),
+        covers=("truth.wire.Client",),
         mechanism=_client,
         pairs=(Neighbors("no and yes", "no", "yes"),),
         guarantee=Guarantee.local_attribute_dp(1),

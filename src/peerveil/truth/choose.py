@@ -36,10 +36,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from peerveil.truth.em import EMFit, Engine, Limits
+from peerveil.truth.em import EMFit, EMRun, Engine, ExpectedCounts, Limits
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior, majority_posterior
+from peerveil.truth.models import STRENGTH, Channel, ClassPrior, common_ability, majority_posterior
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
@@ -54,6 +54,9 @@ _STRONG_EVIDENCE: Final = math.log(10.0)  # nats
 _LEAST_WEIGHT: Final = 0.01  # of a model in the average
 _ROUGH_CELLS: Final = 41  # of the grids of fits that are only compared
 _ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
+_REACH: Final = 20.0  # last rises that a fit may still gain: EM whose rises shrink by 5% or more in an iteration
+_SAME_PLACE: Final = 0.01  # of all answers: fits whose expected counts differ by less have reached the same maximum
+_HOPELESS: Final = 40.0  # nats below the best: a weight of e^-40
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,10 @@ class Pilot:
 
     One-coin is fitted with priors of several strengths, classes being even; then once more with estimated shares of classes. It
     uses answers only, so that choices are equal on every engine. It finds the ``strength`` of the prior on abilities under which
-    the answers are likeliest, their ``mean`` and the ``posterior`` [task, class]; whether the answers are ``silent`` about
-    differences between abilities; and whether they show classes of different sizes (``skewed``).
+    the answers are likeliest and their ``mean``; whether the answers are ``silent`` about differences between abilities; and
+    whether they show classes of different sizes (``skewed``).
+
+    Every fit begins where one of a similar model ended, and ends early if it cannot win any more.
     """
 
     def __init__(
@@ -132,33 +137,73 @@ class Pilot:
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._where = MemoryEngine(self.answers), Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
-        mean = float(np.clip(majority_posterior(self.answers.votes, channel)[1], 0.1, 0.95))
-        self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, mean=mean, history=history)
-        fits = {s: one_coin(self._even, strength=s).fit(*self._where) for s in STRENGTHS}
-        bounds = {strength: fit.objective for strength, fit in fits.items()}
+        self._engine = MemoryEngine(self.answers)
+        self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
+        self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
+        mean = float(np.clip(common_ability(self.answers.votes, channel), 0.1, 0.95))
+        first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), self._engine.start(None, "correct"))
+        runs = {STRENGTH: first}
+        for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
+            last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
+            runs[strength] = self._climb(one_coin(self._even, strength=strength, mean=_mean(last)), last.counts, least)
+        bounds = {strength: run.objective for strength, run in runs.items()}
         self.strength = max(
             STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
         )
-        best = fits[self.strength]
-        self.posterior, self.mean = best.posterior, float(best.details["prior_mean"])
+        self._best = best = runs[self.strength]
+        self.mean = _mean(best)
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
-        free = one_coin(ClassPrior(channel.k), strength=self.strength).fit(*self._where, self.posterior)
+        free = self._climb(one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean), best.counts)
         self.skewed = free.objective - best.objective > self._price
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
 
         Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
-        there no model recovers.
+        there no model recovers. Strong biases are fitted from both; the others begin where these fits ended.
         """
-        bounds = {}
-        for (name, bias), shift in product(BIASES.items(), (False, True)):
-            model = partial(self._model, self._even, strength=self.strength, bias=bias, shift=shift, mean=self.mean)
-            fits = [model().fit(*self._where, start) for start in (None, self.posterior)]
-            bounds[name, shift] = max(fit.objective for fit in fits) - self._price * shift
+        self._engine.e_step(self._best.parameters, "correct")
+        of_one_coin = self._engine.start(self._engine.posterior()[1], "correct by class")
+        bounds: dict[tuple[str, bool], float] = {}
+
+        def explain(name: str, shift: bool, starts: list[ExpectedCounts]) -> list[EMRun]:
+            least = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
+            runs: list[EMRun] = []
+            for counts in starts:
+                model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
+                runs.append(self._climb(model, counts, max([least, *(run.objective for run in runs)])))
+            bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
+            return runs
+
+        explain("none", False, [self._best.counts])
+        strong = _distinct(explain("strong", False, [of_one_coin, self._engine.start(None, "correct by class")]))
+        some = _distinct(explain("some", False, strong))
+        explain("none", True, [of_one_coin, *strong])
+        explain("some", True, some)
+        explain("strong", True, strong)
         top = max(bounds.values())
-        return Evidence({key: value - top for key, value in bounds.items()})
+        return Evidence({key: bounds[key] - top for key in product(BIASES, (False, True))})
+
+    def _climb(self, model: GridModel, counts: ExpectedCounts, least: float = -math.inf) -> EMRun:
+        """EM to convergence, or until the objective is not going to reach ``least``."""
+        run = EMRun(model, self._engine, counts)
+        while not run.ended(self._limits) and not (run.objectives and run.objective + _REACH * run.rise < least):
+            run.step()
+        return run
+
+
+def _mean(run: EMRun) -> float:
+    return float(run.parameters.details["prior_mean"])
+
+
+def _distinct(runs: list[EMRun]) -> list[ExpectedCounts]:
+    """Where runs ended; once where several ended in the same place."""
+    places: list[ExpectedCounts] = []
+    for run in sorted(runs, key=lambda run: -run.objective):
+        correct, answers = run.counts.by_worker, float(run.counts.loads.sum())
+        if all(np.abs(place.by_worker - correct).sum() > _SAME_PLACE * answers for place in places):
+            places.append(run.counts)
+    return places
 
 
 class AutoModel:

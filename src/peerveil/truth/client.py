@@ -1,6 +1,6 @@
 """The person's side of the truth module: an invitation comes, an answer goes in, a randomized answer comes out.
 
-This file needs nothing but Python 3.11. It is part of peerveil (:class:`peerveil.truth.Client`) and, alone, the package
+This file needs nothing but Python 3.11. It is part of peerveil (:class:`peerveil.truth.wire.Client`) and, alone, the package
 ``peerveil-client`` (``clients/python``), for devices and platforms that shall not install an analysis library.
 
 >>> terms = {

@@ -126,7 +126,7 @@ class ConfusionModel(EMModel):
         Correct and wrong answers of each worker in earlier work; they are spread evenly over the classes.
     """
 
-    one_coin = False
+    counted = "answers by class"
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class ConfusionModel(EMModel):
 class CoinModel(EMModel):
     """One ability per worker without a prior: maximum likelihood, p kept within what the channel can produce."""
 
-    one_coin = True
+    counted = "correct"
 
     def __init__(self, channel: Channel, class_prior: ClassPrior) -> None:
         self.channel, self.class_prior = channel, class_prior
@@ -241,15 +241,40 @@ def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:
     >>> posterior.argmax(axis=1)[:2].tolist(), float(posterior[2, 0])
     ([0, 1], 0.5)
     """
+    ability = common_ability(votes, channel)
+    return _posterior(votes, channel.other + channel.contrast * ability), ability
+
+
+def common_ability(votes: Floats, channel: Channel) -> float:
+    """The ability by maximum likelihood if everybody had the same, by EM over distinct rows of votes.
+
+    >>> round(common_ability(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), Channel.of(None, 2)), 3)
+    0.742
+    """
+    rows, tasks = _distinct_rows(votes)
     k, size = channel.k, votes.sum()
     low, high = 1 / k, min(channel.keep, 1 - 1e-6)
     shown = low + 0.8 * (high - low)
     for _ in range(_MAJORITY_STEPS):
         last = shown
-        shown = float(np.clip((_posterior(votes, shown) * votes).sum() / size, low + 1e-6 * (high - low), high))
+        correct = ((_posterior(rows, shown) * rows).sum(axis=1) * tasks).sum()
+        shown = float(np.clip(correct / size, low + 1e-6 * (high - low), high))
         if abs(shown - last) < 1e-10:
             break
-    return _posterior(votes, shown), (shown - channel.other) / channel.contrast
+    return (shown - channel.other) / channel.contrast
+
+
+def _distinct_rows(votes: Floats) -> tuple[Floats, Floats]:
+    """The distinct rows of votes, and how many tasks have each; rows too long for a number in base max + 1 all stay."""
+    base, k = int(votes.max(initial=0)) + 1, votes.shape[1]
+    if base**k > 2**62:
+        return votes, np.ones(len(votes))
+    places = base ** np.arange(k, dtype=np.int64)
+    key = np.zeros(len(votes), dtype=np.int64)
+    for z in range(k):
+        key += votes[:, z].astype(np.int64) * places[z]
+    keys, tasks = np.unique(key, return_counts=True)
+    return (keys[:, None] // places % base).astype(np.float64), tasks.astype(np.float64)
 
 
 def _posterior(votes: Floats, shown: float) -> Floats:

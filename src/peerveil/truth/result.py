@@ -256,7 +256,8 @@ def labels_like(frame: object, result: TruthResult, *, probabilities: bool = Fal
     """Labels in the same kind of frame: pandas gives a series (or frame) indexed by task, anything else Polars."""
     if is_pandas(frame):
         pandas = importlib.import_module("pandas")
-        index = pandas.Index(result.tasks.to_list(), name="task")
+        numbered = result.tasks.dtype == pl.Int64  # an index of many numbers is far cheaper from an array
+        index = pandas.Index(result.tasks.to_numpy() if numbered else result.tasks.to_list(), name="task")
         if probabilities:
             return pandas.DataFrame(result.probabilities, index=index, columns=list(result.classes))
         return pandas.Series(result.labels, index=index, name="agg_label")

@@ -26,7 +26,7 @@ from peerveil.data.engines import connect, is_table, load_ibis, open_table, quie
 from peerveil.data.labels import check_classes
 from peerveil.data.schema import LABELS
 from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
-from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
+from peerveil.truth.em import CoinWeights, Counted, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -162,15 +162,15 @@ class TableEngine:
         worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
         return EncodedAnswers(answers.tasks, self.workers, answers.classes, answers.start, worker, answers.label)
 
-    def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
+    def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
         """Initialize the posteriors with vote shares and return their expected counts."""
         assert posterior is None
         shares = {p: (self._data.r == z).cast("float64").mean() for z, p in enumerate(self._columns("p"))}
         self._posterior = self._store("posterior", self._with_gold(self._data.group_by("task").aggregate(**shares)))
-        return self._counts(one_coin=one_coin)
+        return self._counts(counted)
 
-    def e_step(self, parameters: Parameters) -> EStep:
-        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
+    def e_step(self, parameters: Parameters, counted: Counted) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts."""
         p, s, e = (self._columns(stem) for stem in "pse")
         scores = self._scores(parameters)
         shifted = scores.mutate(best=self._ibis.greatest(*(scores[name] for name in s)))
@@ -181,7 +181,7 @@ class TableEngine:
         posterior = summed.select("task", *s, normalizer=normalizer, **shares)
         self._posterior = self._store("posterior", self._with_gold(posterior))
         log_likelihood = _polars(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
-        return EStep(float(log_likelihood), self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
+        return EStep(float(log_likelihood), self._counts(counted))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
@@ -217,7 +217,7 @@ class TableEngine:
         scores = joined.group_by("task").aggregate(**{s: joined[s].sum() for s in columns})
         return scores.mutate(**{s: scores[s] + float(parameters.log_prior[z]) for z, s in enumerate(columns)})
 
-    def _counts(self, *, one_coin: bool) -> ExpectedCounts:
+    def _counts(self, counted: Counted) -> ExpectedCounts:
         """The expected counts of the stored posteriors."""
         names = self._columns("p")
         p = self._posterior.select("task", *names)
@@ -225,10 +225,8 @@ class TableEngine:
         frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
         by_worker = np.zeros((self.loads.size, len(names), len(names)))
         by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
-        if one_coin:
-            by_worker = np.trace(by_worker, axis1=1, axis2=2)
         by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
-        return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
+        return ExpectedCounts.of_table(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64), counted)
 
     def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""

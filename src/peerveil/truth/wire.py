@@ -1,5 +1,8 @@
 """The wire format, and the operator's side of it; the person's side is :mod:`peerveil.truth.client`.
 
+An operator sends an :func:`invitation`; a device answers with a :class:`Client`; the operator puts the lines into a table with
+:func:`collect`, and keeps them with :func:`write_answers` and :func:`read_answers`.
+
 An **invitation** is one JSON object: ``format``, ``epsilon`` (an exact number as text), ``classes``, ``response`` (``bits``,
 ``keep_below``, ``share``: whole numbers from which every language draws the same distribution) and ``promise`` (the guarantee in
 words). A **randomized answer** is one JSON object on a line: ``format``, ``task``, ``worker`` (if known) and ``label``. A **file
@@ -30,6 +33,8 @@ from peerveil.truth.randomize import CollectedAnswers
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
+
+__all__ = ["Client", "collect", "invitation", "read_answers", "write_answers"]
 
 _MAX_LINE_LENGTH: Final = 10_000
 _COLUMNS: Final = ("task", "worker", "label")

@@ -11,8 +11,8 @@ import pytest
 
 from peerveil.core.errors import BadInput
 from peerveil.rankings import RandomizedRanking
-from peerveil.truth import Client
 from peerveil.truth.client import FORMAT
+from peerveil.truth.wire import Client
 from peerveil.web.collect import Campaign
 from peerveil.web.collect.answers import LONGEST_BYTES, AnswerReader, RandomizedAnswer
 

@@ -65,7 +65,7 @@ def test_one_inference_at_a_time_unless_it_has_died(tmp_path: Path) -> None:
 
 
 def _report(store: Store, count: int) -> None:
-    from peerveil.truth import Client
+    from peerveil.truth.wire import Client
     from peerveil.web.collect.store import Submission, hash_key
     from peerveil.web.common.tokens import hash_token
 

@@ -11,7 +11,7 @@ from tests.web.collect.vectors import FILE, labels_campaign, vectors
 
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Response
-from peerveil.truth import Client
+from peerveil.truth.wire import Client
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -14,7 +14,8 @@ from tests.web.common.client import Client as Http
 
 from peerveil.data import Labels
 from peerveil.rankings import aggregate_rankings
-from peerveil.truth import Client, PrivateDawidSkene, read_answers
+from peerveil.truth import PrivateDawidSkene
+from peerveil.truth.wire import Client, read_answers
 from peerveil.web.collect import Campaign, Store, export, infer
 from peerveil.web.collect.service import build_app
 from peerveil.web.collect.tables import answers, people

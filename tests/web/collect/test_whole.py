@@ -15,7 +15,8 @@ from sqlalchemy import select
 from tests.web.collect.server import Server
 
 from peerveil.data import Labels
-from peerveil.truth import Client, PrivateDawidSkene, simulate_crowd
+from peerveil.truth import PrivateDawidSkene, simulate_crowd
+from peerveil.truth.wire import Client
 from peerveil.web.collect import Campaign, Store, export
 from peerveil.web.collect.results import stored_result
 from peerveil.web.collect.tables import abilities, answers, people

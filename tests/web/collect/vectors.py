@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from peerveil.core.randomness import Randomness, Response
-from peerveil.truth import Client
+from peerveil.truth.wire import Client
 from peerveil.web.collect import Campaign
 
 FILE = Path(__file__).parents[3] / "clients" / "vectors.json"

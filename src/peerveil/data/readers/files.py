@@ -27,13 +27,19 @@ class InputFile:
     """A file to be read: its name, its first bytes, and all of it on request, decompressed."""
 
     path: Path
+    header: bool = True
+    """Whether the first line of CSV or TSV names the columns; without it their names are 1, 2, 3 and so on."""
+    separator: str | None = None
+    """What stands between the cells of CSV or TSV; seen from the first line if None."""
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> InputFile:
+    def open(cls, path: str | os.PathLike[str], *, header: bool = True, separator: str | None = None) -> InputFile:
         """Refuse what is not a readable, non-empty file."""
         if not isinstance(path, str | os.PathLike):
             raise BadInput("path", got=path, want="a file name")
-        file = cls(Path(path))
+        if not isinstance(header, bool):
+            raise BadInput("header", got=header, want="True, or False for a file without a header")
+        file = cls(Path(path), header, None if separator is None else check_separator(separator))
         if "\0" in str(path):
             raise file.refusal("a zero byte in the name", "an existing file")
         if not file.head:
@@ -150,6 +156,20 @@ class InputFile:
             raise self.refusal(got, "whole, valid JSON", line=line or error.lineno) from error
         except ValueError as error:
             raise self.refusal(f"JSON that cannot be read ({error})", "whole, valid JSON", line=line) from error
+
+
+def check_separator(separator: object) -> str:
+    r"""The sign between cells; a tab may be written as ``tab``.
+
+    >>> check_separator(";"), check_separator("tab")
+    (';', '\t')
+    """
+    sign = "\t" if separator in ("tab", "\\t") else str(separator)
+    if len(sign) != 1 or not sign.isascii() or sign.isalnum() or sign in '"\n\r\0':
+        raise BadInput(
+            "separator", got=separator, want="one sign such as ; or | or tab, no letter, digit or quotation mark"
+        )
+    return sign
 
 
 def csv_rows(text: str, separator: str) -> Iterator[tuple[int, list[str]]]:

@@ -57,13 +57,15 @@ class Recognized(NamedTuple):
     why: str
 
 
-def recognize(path: str | os.PathLike[str]) -> Recognized:
+def recognize(path: str | os.PathLike[str], *, header: bool = True, separator: str | None = None) -> Recognized:
     """Detect a file's format from its content and its suffix.
+
+    ``header=False`` says that CSV or TSV has no line of names, and ``separator`` what stands between its cells.
 
     ``kinds`` names the tables whose columns are there; for a plain table none of whose columns fit, it names all
     four, since ``columns=`` can name the columns.
     """
-    return recognize_file(InputFile.open(path))
+    return recognize_file(InputFile.open(path, header=header, separator=separator))
 
 
 def recognize_file(file: InputFile) -> Recognized:
@@ -105,6 +107,8 @@ def _text(file: InputFile) -> Recognized:
     separator = separator_of(file, format_)
     records = first_records(file.head_text(), separator, 1)
     names = records[0][1] if records else []
+    if not file.header:
+        return Recognized(format_, EVERY, "it was said to have no header")
     if {name.strip().lower() for name in names}.issuperset(EASYCHAIR):
         return _platform("easychair", "it has the columns submission # and member #")
     if set(names).issuperset(HOTCRP_LONG):

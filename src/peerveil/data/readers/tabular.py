@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from peerveil.core.errors import Verbatim, show
+from peerveil.core.errors import BadInput, Verbatim, show
 from peerveil.data.problems import Place, ProblemLog, TableSource
 from peerveil.data.readers.files import HEAD_BYTES, InputFile, csv_rows, first_records
 from peerveil.data.schema import PLAIN_INTEGER, RawTable, TableSchema, listed, map_columns, raw_table
@@ -29,6 +29,7 @@ _LEADING_ZERO = re.compile(r"^-?0\d")
 
 def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Mapping[str, str]) -> RawTable:
     """The columns of the schema by our names; everything else in ``further``, under its own name."""
+    refuse_text_settings(file, format_)
     if format_ == "jsonl":
         frame = _jsonl_frame(file)
     elif format_ == "parquet":
@@ -38,8 +39,18 @@ def read_tabular(file: InputFile, format_: str, schema: TableSchema, columns: Ma
     source = TableSource(file.name, partial(_places, file, format_))
     raw = raw_table(schema, source, {column.name: column for column in frame}, columns)
     if not frame.height:
-        raise file.refusal("a header and no rows", "at least one row")
+        raise file.refusal("a header and no rows" if file.header else "only blank lines", "at least one row")
     return raw
+
+
+def refuse_text_settings(file: InputFile, format_: str) -> None:
+    """Refuse what only CSV and TSV have."""
+    if format_ in ("csv", "tsv"):
+        return
+    for name, is_set in (("header", not file.header), ("separator", file.separator is not None)):
+        if is_set:
+            want = f"no {name} for {format_}: only CSV and TSV have one"
+            raise BadInput(name, got=Verbatim(str(getattr(file, name))), want=want)
 
 
 def _places(file: InputFile, format_: str) -> list[Place]:
@@ -49,7 +60,7 @@ def _places(file: InputFile, format_: str) -> list[Place]:
     if format_ == "jsonl":
         lines = [number for number, line in enumerate(file.text().split("\n"), start=1) if line.strip()]
     else:
-        lines = [line for line, _ in csv_rows(file.text(), separator_of(file, format_))][1:]
+        lines = [line for line, _ in csv_rows(file.text(), separator_of(file, format_))][file.header :]
     return list(enumerate(lines, start=1))
 
 
@@ -70,7 +81,9 @@ def first_object(file: InputFile) -> dict[str, object] | None:
 
 
 def separator_of(file: InputFile, format_: str) -> str:
-    """Tab for TSV; for CSV the comma, unless the header only has semicolons or tabs."""
+    """As given; else a tab for TSV, and for CSV the comma, unless the first line only has semicolons or tabs."""
+    if file.separator is not None:
+        return file.separator
     if format_ == "tsv":
         return "\t"
     first = file.head_text().lstrip("\n\r").split("\n", 1)[0]
@@ -78,8 +91,10 @@ def separator_of(file: InputFile, format_: str) -> str:
 
 
 def csv_header(file: InputFile, separator: str) -> list[str]:
-    """The header's names; a repeated or empty one is refused."""
+    """The header's names; a repeated or empty one is refused. Without a header, 1 to the number of cells."""
     records = first_records(file.head_text(), separator, 1)
+    if not file.header:
+        return [str(number) for number in range(1, len(records[0][1]) + 1)] if records else []
     if not records or not any(cell.strip() for cell in records[0][1]):
         raise file.refusal("no header", "a first line with the names of the columns", line=1)
     names = records[0][1]
@@ -91,10 +106,11 @@ def csv_header(file: InputFile, separator: str) -> list[str]:
 
 def _csv_frame(file: InputFile, separator: str, schema: TableSchema, columns: Mapping[str, str]) -> pl.DataFrame:
     header = csv_header(file, separator)
-    mapping = map_columns(schema, TableSource(file.name), header, columns)
+    mapping = map_columns(schema, TableSource(file.name), header, columns, numbered=not file.header)
     kinds = {theirs: schema[ours].kind for ours, theirs in mapping.items()}
     # the header is ours already: Polars leaves doubled quotation marks in names as they are
-    read = partial(pl.read_csv, separator=separator, glob=False, infer_schema=False, has_header=False, skip_rows=1)
+    skip = int(file.header)
+    read = partial(pl.read_csv, separator=separator, glob=False, infer_schema=False, has_header=False, skip_rows=skip)
     try:
         types = _csv_types(file, separator, header, kinds)
         frame = read(file.data() if file.compressed else file.path, schema=types)
@@ -108,7 +124,7 @@ def _csv_frame(file: InputFile, separator: str, schema: TableSchema, columns: Ma
 
 def _csv_types(file: InputFile, separator: str, header: list[str], kinds: Mapping[str, str]) -> pl.Schema:
     """Types from a sample: ids are numbers only if they are plain whole numbers (007 stays text)."""
-    sample = [cells for _, cells in first_records(file.head_text(), separator, _SAMPLE_ROWS + 1)[1:]]
+    sample = [cells for _, cells in first_records(file.head_text(), separator, _SAMPLE_ROWS + 1)[file.header :]]
     if len(file.head) >= HEAD_BYTES and len(sample) > 1:
         sample.pop()  # perhaps cut in two
     types = pl.Schema()
@@ -131,7 +147,7 @@ def _csv_as_text(file: InputFile, separator: str, header: list[str], read: Calla
     lines = list(csv_rows(text, separator))
     ragged = [row for row, (_, cells) in enumerate(lines) if len(cells) > len(header)]
     log = ProblemLog(TableSource(file.name, lambda: [(row, line) for row, (line, _) in enumerate(lines)]))
-    want = f"at most {len(header)}, as in the header"
+    want = f"at most {len(header)}, as in the {'header' if file.header else 'first line'}"
     log.add(None, ragged, got=lambda row: Verbatim(f"{len(lines[row][1])} cells"), want=want)
     log.raise_any()
     try:

@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike
 
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.rankings import LocalProtocol
-from peerveil.truth import Client
 from peerveil.truth.client import visible_text
+from peerveil.truth.wire import Client
 from peerveil.web.collect.campaign import RANKINGS_FORMAT
 from peerveil.web.common.client import ServiceClient, read_address
 
