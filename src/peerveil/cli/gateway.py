@@ -112,7 +112,7 @@ def _first_files(path: Path, db: str | None) -> list[str]:
         _settings(None, db)  # refuses what cannot be, before a file is written
     written = []
     if not path.exists():
-        write_text(path, example(db))
+        write_text(path, example() if db is None else example(db if ":" in db else str(Path(db).absolute())))
         written.append(str(path))
     key = _settings(path, None).key_file
     if not os.environ.get(VARIABLE) and key and not Path(key).exists():

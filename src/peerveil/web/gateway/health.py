@@ -211,7 +211,7 @@ def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
 
 def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:
     halted = _halted(connection, watch)
-    result = "running" if halted is None else str(halted).partition(";")[0]
+    result = "running" if halted is None else halted.reason
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
     yield HealthCheck("clock", halted is None, result, remedy)
     result = "by NTP, as the kernel says" if watch.reference() is not None else "the kernel knows of no NTP"

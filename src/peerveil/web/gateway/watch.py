@@ -72,7 +72,8 @@ class Halted(Unavailable, name="halted", retry_after=60):
             words = (
                 f"the database's clock moved {abs(step) / SECOND:.0f} s {'forward' if step > 0 else 'back'} (a {kind})"
             )
-        super().__init__(f"halted: {words}; peerveil gateway doctor shows more")
+        self.reason = f"halted: {words}"
+        super().__init__(f"{self.reason}; peerveil gateway doctor shows more")
 
 
 class Stopwatch:
