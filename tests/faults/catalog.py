@@ -306,6 +306,34 @@ FAULTS: Final = (
         "response = Response(budget, class_list)",
         ("tests/truth/test_randomize.py::test_per_person_sends_the_few_that_the_budget_allows",),
     ),
+    Fault(
+        "agreement-is-read-off-the-reports",
+        "truth/coefficients.py",
+        "return 2 * _classes_shown(channel) * channel.other - channel.k * channel.other**2",
+        "return 0.0 * channel.other",
+        ("tests/truth/test_agreement.py::test_sums_over_pairs_are_unbiased_exactly",),
+    ),
+    Fault(
+        "several-answers-of-one-person-count-as-agreement",
+        "truth/pairs.py",
+        'x=pl.col("u") * (pl.col("v") - pl.col("u"))',
+        'x=pl.col("u") * pl.col("v")',
+        ("tests/truth/test_agreement.py::test_every_engine_agrees_with_all_pairs_written_out",),
+    ),
+    Fault(
+        "published-labels-are-sorted-as-the-source",
+        "truth/randomize.py",
+        'renamed.sort("task", "worker", "label")',
+        "renamed",
+        ("tests/truth/test_publish.py::test_nothing_of_the_source_but_tasks_and_classes_gets_out",),
+    ),
+    Fault(
+        "an-undefined-agreement-loses-the-labels",
+        "truth/publish.py",
+        "except BadInput as error:  # of",
+        "except ZeroDivisionError as error:  # of",
+        ("tests/truth/test_publish.py::test_labels_without_a_defined_agreement_are_published_all_the_same",),
+    ),
     # ---- studies, services, surfaces -------------------------------------------------------------------------------
     Fault(
         "data-may-change-during-a-study",
@@ -341,6 +369,36 @@ FAULTS: Final = (
         "        if post.waits or post.id not in self.held:",
         "        if post.id not in self.held:",
         ("tests/web/gateway/test_protocol.py::test_replies_come_after_their_parents",),
+    ),
+    Fault(
+        "the-clock-is-followed-at-once",
+        "web/gateway/watch.py",
+        "        moment += max(-most, min(most, apart))",
+        "        moment += apart",
+        (
+            "tests/web/gateway/test_clock.py::test_a_clock_that_gains_less_than_the_tolerance_at_every_reading_releases_nothing_early",
+        ),
+    ),
+    Fault(
+        "the-clock-is-believed-after-a-restart",
+        "web/gateway/watch.py",
+        "            if not (row.sure and self._agrees(moment)):",
+        "            if False:",
+        ("tests/web/gateway/test_clock.py::test_a_clock_days_ahead_after_a_reboot_releases_nothing_early",),
+    ),
+    Fault(
+        "a-receiver-may-be-inside",
+        "web/gateway/receivers.py",
+        "    routed = ip.is_global and not ip.is_multicast and not ip.is_reserved",
+        "    routed = True",
+        ("tests/web/gateway/test_hooks.py::test_addresses_inside_are_refused_however_they_are_written",),
+    ),
+    Fault(
+        "a-receivers-name-is-resolved-twice",
+        "web/gateway/receivers.py",
+        "                connection.connect(place)  # the address that was checked, not the name",
+        "                connection.connect((socket.gethostbyname(host), port)); socket.getaddrinfo(host, port)",
+        ("tests/web/gateway/test_hooks.py::test_the_connection_goes_to_the_address_that_was_checked",),
     ),
     Fault(
         "answers-do-not-use-up-the-budget",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -113,7 +114,7 @@ def _first_files(path: Path, db: str | None) -> list[str]:
         _settings(None, db)  # refuses what cannot be, before a file is written
     written = []
     if not path.exists():
-        write_text(path, example(db))
+        write_text(path, example() if db is None else example(db if ":" in db else str(Path(db).absolute())))
         written.append(str(path))
     key = _settings(path, None).key_file
     if not os.environ.get(VARIABLE) and key and not Path(key).exists():
@@ -156,6 +157,7 @@ def serve(
     """Accept and publish posts until stopped."""
     from peerveil.web.common import Journal, serving
     from peerveil.web.gateway.demo import serve_demo
+    from peerveil.web.gateway.pace import serve_paced
     from peerveil.web.gateway.settings import PREFIX
 
     if demo:
@@ -172,7 +174,7 @@ def serve(
         require(many == 1 or is_shared, "--processes", got=many, want="1 with SQLite, or a PostgreSQL address")
         if many == 1:
             gateway.leader.may_lead = worker
-            serving.serve(service.create_app(gateway, journal, worker=worker), address, number, journal)
+            serve_paced(service.create_app(gateway, journal, worker=worker), address, number, journal)
             return
     require(number, "--port", got=0, want="a fixed port for several processes")
     shared = ["gateway", "serve", "--processes", "1", "--host", address, "--port", str(number)]
@@ -244,7 +246,7 @@ def token(
 
 
 def _print_csv(rows: list[tuple[str, str]]) -> None:
-    csv.writer(click.get_text_stream("stdout")).writerows(rows)
+    csv.writer(sys.stdout).writerows(rows)
 
 
 def _read_lines(path: Path, argument: str) -> list[str]:

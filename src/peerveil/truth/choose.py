@@ -29,14 +29,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from peerveil.truth.em import EMFit, EMRun, Engine, ExpectedCounts, Limits
+from peerveil.truth.confusions import accepted, candidates
+from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior, common_ability, majority_posterior
@@ -54,7 +55,6 @@ _STRONG_EVIDENCE: Final = math.log(10.0)  # nats
 _LEAST_WEIGHT: Final = 0.01  # of a model in the average
 _ROUGH_CELLS: Final = 41  # of the grids of fits that are only compared
 _ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
-_REACH: Final = 20.0  # last rises that a fit may still gain: EM whose rises shrink by 5% or more in an iteration
 _SAME_PLACE: Final = 0.01  # of all answers: fits whose expected counts differ by less have reached the same maximum
 _HOPELESS: Final = 40.0  # nats below the best: a weight of e^-40
 
@@ -65,6 +65,8 @@ class Evidence:
 
     bounds: dict[tuple[str, bool], float]
     """By biases and shift, the logarithms of the likelihoods of the six explanations, relative to the best."""
+    confusions: dict[str, float] = field(default_factory=dict)
+    """Models of confused classes that are averaged with the others: by how many nats each predicts held-out reports better."""
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -93,9 +95,12 @@ class Evidence:
     @property
     def model(self) -> str:
         """The name of what was chosen."""
-        if self.weight == 0:
-            return "one-coin (auto)"
-        return "two-coin (auto)" if self.weight == 1 else f"{self.weight:.2f} two-coin, else one-coin (auto)"
+        coins = (
+            f"{self.weight:.2f} two-coin, else one-coin"
+            if 0 < self.weight < 1
+            else ("two-coin" if self.weight else "one-coin")
+        )
+        return f"{' and '.join((coins, *self.confusions))} (auto)"
 
     @property
     def in_words(self) -> str:
@@ -141,11 +146,12 @@ class Pilot:
         self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
         mean = float(np.clip(common_ability(self.answers.votes, channel), 0.1, 0.95))
-        first = self._climb(one_coin(self._even, strength=STRENGTH, mean=mean), self._engine.start(None, "correct"))
-        runs = {STRENGTH: first}
+        first = one_coin(self._even, strength=STRENGTH, mean=mean)
+        runs = {STRENGTH: self._climb(EMRun(first, self._engine, self._engine.start(None, "correct")))}
         for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
             last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
-            runs[strength] = self._climb(one_coin(self._even, strength=strength, mean=_mean(last)), last.counts, least)
+            model = one_coin(self._even, strength=strength, mean=_mean(last))
+            runs[strength] = self._climb(EMRun(model, self._engine, last.counts), least)
         bounds = {strength: run.objective for strength, run in runs.items()}
         self.strength = max(
             STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
@@ -153,7 +159,8 @@ class Pilot:
         self._best = best = runs[self.strength]
         self.mean = _mean(best)
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
-        free = self._climb(one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean), best.counts)
+        estimated = one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean)
+        free = self._climb(EMRun(estimated, self._engine, best.counts))
         self.skewed = free.objective - best.objective > self._price
 
     def evidence(self) -> Evidence:
@@ -162,8 +169,7 @@ class Pilot:
         Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
         there no model recovers. Strong biases are fitted from both; the others begin where these fits ended.
         """
-        self._engine.e_step(self._best.parameters, "correct")
-        of_one_coin = self._engine.start(self._engine.posterior()[1], "correct by class")
+        of_one_coin = self._engine.e_step(self._best.parameters, "correct by class").counts
         bounds: dict[tuple[str, bool], float] = {}
 
         def explain(name: str, shift: bool, starts: list[ExpectedCounts]) -> list[EMRun]:
@@ -171,7 +177,8 @@ class Pilot:
             runs: list[EMRun] = []
             for counts in starts:
                 model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
-                runs.append(self._climb(model, counts, max([least, *(run.objective for run in runs)])))
+                run = EMRun(model, self._engine, counts)
+                runs.append(self._climb(run, max([least, *(run.objective for run in runs)])))
             bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs
 
@@ -184,10 +191,9 @@ class Pilot:
         top = max(bounds.values())
         return Evidence({key: bounds[key] - top for key in product(BIASES, (False, True))})
 
-    def _climb(self, model: GridModel, counts: ExpectedCounts, least: float = -math.inf) -> EMRun:
+    def _climb(self, run: EMRun, least: float = -math.inf) -> EMRun:
         """EM to convergence, or until the objective is not going to reach ``least``."""
-        run = EMRun(model, self._engine, counts)
-        while not run.ended(self._limits) and not (run.objectives and run.objective + _REACH * run.rise < least):
+        while not run.ended(self._limits) and not (run.objectives and run.objective + run.outlook < least):
             run.step()
         return run
 
@@ -220,12 +226,32 @@ class AutoModel:
             for biases, weight in evidence.weights.items()
             if weight > 0
         ]
+        if gains := self._confusions():
+            evidence = replace(evidence, confusions=gains)
+            models = [model for name, model in self._candidates().items() if name in gains]
+            fits = [(weight / 2, fit) for weight, fit in fits]
+            fits += [(0.5 / len(models), model.fit(engine, limits, start)) for model in models]
         fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
             fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
         return fit
+
+    def _candidates(self) -> Mapping[str, EMModel]:
+        pilot = self.pilot
+        workers = len(pilot.answers.workers)
+        return candidates(pilot.channel, self.class_prior, workers, pilot.strength, pilot.mean, self.history)
+
+    def _confusions(self) -> dict[str, float]:
+        """The models of confused classes to average with, and what speaks for each (:mod:`peerveil.truth.confusions`)."""
+        pilot = self.pilot
+        if pilot.channel.k == 2:
+            return {}  # with two classes every confusion is a bias
+        one_coin = GridModel(
+            pilot.channel, self.class_prior, pilot.answers.loads, pilot.strength, mean=pilot.mean, history=self.history
+        )
+        return accepted(pilot.answers, one_coin, self._candidates(), pilot.channel)
 
     def _model(self, biases: str, engine: Engine) -> GridModel:
         # for labels more cautious than in the pilot: they suffer more from too much bias than from too little

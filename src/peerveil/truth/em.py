@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Counted: TypeAlias = Literal["correct", "correct by class", "answers by class"]
 """What an M-step reads of every worker: ``by_worker`` and ``loads`` of :class:`ExpectedCounts` have one of three shapes."""
 
+_LONGEST_SERIES: Final = 20.0  # of the last rise: EM whose rises shrink by 5% or more in an iteration
 _ERROR_OF_NO_INFORMATION: Final = 0.5 / math.sqrt(3)  # standard deviation of a uniform ability
 
 
@@ -61,9 +62,8 @@ class ExpectedCounts:
     """What an M-step reads, in expectation over the posteriors."""
 
     by_class: Floats  # [class]: tasks of each class
-    by_worker: (
-        Floats  # correct answers: [worker] or [worker, class]; or answers by what is correct: [worker, answer, class]
-    )
+    by_worker: Floats
+    """Correct answers, [worker] or [worker, class]; or answers by what is correct, [worker, answer, class]."""
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
     @classmethod
@@ -225,6 +225,13 @@ class EMRun:
     def rise(self) -> float:
         """By how much the last step raised the objective; infinite after the first."""
         return self.objectives[-1] - self.objectives[-2] if len(self.objectives) > 1 else math.inf
+
+    @property
+    def outlook(self) -> float:
+        """What the objective may still gain: three times the geometric series of the last two rises, at most 20 last rises."""
+        before = self.objectives[-2] - self.objectives[-3] if len(self.objectives) > 2 else 0.0
+        ratio = self.rise / before if before > 0 else 1.0
+        return self.rise * (min(_LONGEST_SERIES, 3 / (1 - ratio)) if ratio < 1 else _LONGEST_SERIES)
 
     @property
     def change(self) -> float:

@@ -285,6 +285,7 @@ def expect(
     """
     workers, columns = hits.shape
     cells, abilities, penalty = general.shape[1], grid.size, 0.0
+    from_general = np.ascontiguousarray(in_class.T)
     u, given_rest, q = np.empty(cells), np.empty(cells), np.empty(abilities)
     for w in range(workers):
         total = 0.0
@@ -299,11 +300,17 @@ def expect(
                 for g in range(cells):
                     given_rest[g] = u[g] / inside[w, z, g]
                 total = 0.0
+                q[:] = 0.0
+                for g in range(0, cells - 3, 4):  # four at once, as above
+                    r0, r1, r2, r3 = given_rest[g], given_rest[g + 1], given_rest[g + 2], given_rest[g + 3]
+                    c0, c1, c2, c3 = from_general[g], from_general[g + 1], from_general[g + 2], from_general[g + 3]
+                    for a in range(abilities):
+                        q[a] += r0 * c0[a] + r1 * c1[a] + r2 * c2[a] + r3 * c3[a]
+                for g in range(cells - cells % 4, cells):
+                    for a in range(abilities):
+                        q[a] += given_rest[g] * from_general[g, a]
                 for a in range(abilities):
-                    share = 0.0
-                    for g in range(cells):
-                        share += given_rest[g] * in_class[a, g]
-                    q[a] = share * likelihood[w, z, a]
+                    q[a] *= likelihood[w, z, a]
                     total += q[a]
                 for a in range(abilities):
                     q[a] /= total

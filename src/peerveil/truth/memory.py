@@ -79,13 +79,14 @@ class MemoryEngine:
             log_likelihood = kernels.table_pass(*data, flat[0], *state, flat[1])
             return EStep(log_likelihood, self._counts(table, self._float_loads))
         evidence = weights.correct - weights.wrong
-        if counted == "correct":
+        if counted == "correct":  # the weights of one-coin models are the same for every class
             correct = np.zeros(len(self.workers))
             least = float(self.loads @ weights.wrong)  # the weight of all answers, if none were correct
             log_likelihood = least + kernels.coin_pass(*data, evidence, *state, correct)
             return EStep(log_likelihood, self._counts(correct, self._float_loads))
         correct, answers = np.zeros((2, len(self.workers), k))
-        log_likelihood = kernels.class_coin_pass(*data, weights.wrong, evidence, *state, correct, answers)
+        wrong, evidence = (np.repeat(w[:, None], k, axis=1) if w.ndim == 1 else w for w in (weights.wrong, evidence))
+        log_likelihood = kernels.class_coin_pass(*data, wrong, evidence, *state, correct, answers)
         return EStep(log_likelihood, self._counts(correct, answers))
 
     def _e_step_of_two(self, table: Floats, log_prior: Floats, counted: Counted) -> EStep:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -19,8 +20,8 @@ from peerveil.core.errors import BadInput
 from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
 
 STRENGTH: Final = 6.0  # answers that the prior on an ability is worth
-_FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
-_INNER_STEPS: Final = 5  # of the EM over hidden answers
+FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
+INNER_STEPS: Final = 5  # of the EM over hidden answers
 _PSEUDO_TASKS: Final = 5.0  # of every class, at the beginning of an estimate of shares
 _SHRINKAGE: Final = 0.2  # how far class shares are estimated
 _MAJORITY_STEPS: Final = 200
@@ -98,12 +99,12 @@ class ClassPrior:
     def m_step(self, tasks_by_class: Floats) -> tuple[Floats, float]:
         """Logarithms of the shares, and their penalty in the objective."""
         if self.shares is not None:
-            return np.log(np.maximum(self.shares, _FLOOR)), 0.0
+            return np.log(np.maximum(self.shares, FLOOR)), 0.0
         pseudo = self.pseudo
         if self.shrinkage is not None:
             pseudo = (1 / self.shrinkage - 1) * float(tasks_by_class.sum()) / self.k
         counts = tasks_by_class + pseudo
-        shares = np.maximum(counts / counts.sum(), _FLOOR)
+        shares = np.maximum(counts / counts.sum(), FLOOR)
         return np.log(shares), -pseudo * float(np.log(self.k * shares).sum())
 
 
@@ -153,7 +154,7 @@ class ConfusionModel(EMModel):
             self._set_theta(by_class + self.pseudo)
             shown = self.theta
         else:
-            for _ in range(_INNER_STEPS):
+            for _ in range(INNER_STEPS):
                 shown = self.theta @ matrix
                 self._set_theta(self.theta * ((by_class / shown) @ matrix) + self.pseudo)
             shown = self.theta @ matrix
@@ -173,7 +174,7 @@ class ConfusionModel(EMModel):
         )
 
     def _set_theta(self, expected: Floats) -> None:
-        expected = np.maximum(expected, _FLOOR)
+        expected = np.maximum(expected, FLOOR)
         self.theta = expected / expected.sum(axis=2, keepdims=True)
 
 
@@ -184,7 +185,7 @@ class CoinModel(EMModel):
 
     def __init__(self, channel: Channel, class_prior: ClassPrior) -> None:
         self.channel, self.class_prior = channel, class_prior
-        self.bounds = max(channel.other, _FLOOR), min(channel.keep, 1 - _FLOOR)
+        self.bounds = max(channel.other, FLOOR), min(channel.keep, 1 - FLOOR)
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update all abilities; a worker without answers is in the middle of the bounds."""
@@ -290,10 +291,11 @@ def likeliest_class(posterior: Floats) -> Ints:
     >>> likeliest_class(np.array([[0.2, 0.8], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])).tolist()[0]
     1
     """
-    top = posterior.max(axis=1, keepdims=True)
-    tied = posterior >= top - 1e-9
-    best = posterior.argmax(axis=1)
-    several = np.flatnonzero(tied.sum(axis=1) > 1)
+    columns = posterior.T  # NumPy is quick along long axes
+    top = reduce(np.maximum, columns)
+    best = columns.argmax(axis=0)
+    tied = posterior >= top[:, None] - 1e-9
+    several = np.flatnonzero(reduce(np.add, tied.T.astype(np.int8)) > 1)
     if several.size:
         seed = round(float(top.sum()) * 1000)  # depends on the answers, and is the same on every engine
         keys = np.random.default_rng(seed).random(posterior.shape)[several]

@@ -25,7 +25,7 @@ from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
 from peerveil.data.labels import check_classes
 from peerveil.data.schema import LABELS
-from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
+from peerveil.truth.answers import ById, EncodedAnswers, encode_known, observed_classes
 from peerveil.truth.em import CoinWeights, Counted, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def count_answers(source: object, connection: BaseBackend | None = None) -> int:
     """How many answers there are; of files that only memory can read, 0."""
     if connection is None and not is_table(source):
         return sum(_rows(path) for path in _files(source))
-    with _open(source, "duckdb", connection) as (_, table):
+    with open_answer_table(source, "duckdb", connection) as (_, table):
         return int(_polars(table.aggregate(n=table.count())).item())
 
 
@@ -58,7 +58,7 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
             return pl.concat(frames)
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
-    with _open(source, "duckdb", connection) as (_, table):
+    with open_answer_table(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
 
 
@@ -79,7 +79,9 @@ def _rows(path: str) -> int:
 
 
 @contextmanager
-def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
+def open_answer_table(
+    source: object, engine: str, connection: BaseBackend | None
+) -> Iterator[tuple[BaseBackend, Table]]:
     """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
     with ExitStack() as stack:
         if connection is None and not is_table(source):
@@ -114,7 +116,7 @@ class TableEngine:
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
-        self.classes = _read_classes(counts["label"], classes)
+        self.classes = known_classes(counts["label"], classes)
         loads = counts.group_by("worker").agg(pl.col("n").sum()).sort("worker")
         self.workers, self.loads = loads["worker"], loads["n"].to_numpy()
         coded = table.select(*_COLUMNS)
@@ -126,7 +128,7 @@ class TableEngine:
         self._gold, self.has_gold = None, bool(gold)
         if gold:
             kind = _polars(self._data.select("task").limit(1))["task"].dtype
-            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
+            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_known(gold, self.classes)}
             self._gold = self._store("gold", self._small_table(pl.DataFrame(known)))
 
     @classmethod
@@ -140,7 +142,7 @@ class TableEngine:
         connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
-        with _open(labels, engine, connection) as (backend, table):
+        with open_answer_table(labels, engine, connection) as (backend, table):
             tables = cls(backend, table, classes, gold)
             try:
                 yield tables
@@ -271,7 +273,7 @@ def _new_name(stem: str) -> str:
     return f"peerveil_{stem}_{uuid4().hex}"
 
 
-def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+def known_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
     """The classes; an answer that is none of them is refused."""
     if classes is None:
         return tuple(observed_classes(labels))

@@ -277,7 +277,7 @@ class World:
         self.connection.execute(insert(tables.clock).values(**first, step=0, confirmed=0, shift=0))
         self.processes = [self.machines[0].process(), self.machines[0].process(), self.machines[1].process()]
         self.held: list[tuple[int, int, int]] = []  # true arrival, due, delay
-        self.changes = 1
+        self.changes = 0
         self.worst = 0.0
 
     def go_on(self, seconds: float) -> None:

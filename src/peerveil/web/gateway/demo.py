@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from peerveil.core.files import table
-from peerveil.web.common import Journal, Vault, serving
+from peerveil.web.common import Journal, Vault
 from peerveil.web.gateway.app import create_app
 from peerveil.web.gateway.core import Gateway
-from peerveil.web.gateway.settings import EXAMPLE, GatewaySettings
+from peerveil.web.gateway.pace import serve_paced
+from peerveil.web.gateway.settings import GatewaySettings, example
 from peerveil.web.gateway.space import NOT_PRIVATE, Space
 
 
@@ -22,7 +23,7 @@ def demo_settings(path: str | os.PathLike[str] | None) -> GatewaySettings:
     """The settings of a demonstration: those of a file, or of the example, with other durations."""
     if path is not None:
         return GatewaySettings.read(path, demo=True)
-    forum = table(tomllib.loads(EXAMPLE)["spaces"], "forum")
+    forum = table(tomllib.loads(example())["spaces"], "forum")
     return GatewaySettings(spaces=(Space.read("forum", forum, demo=True),))
 
 
@@ -52,4 +53,4 @@ def serve_demo(
                 )
 
             number = settings.port if port is None else port
-            serving.serve(create_app(gateway, journal), address, number, journal, ready=explain)
+            serve_paced(create_app(gateway, journal), address, number, journal, ready=explain)

@@ -194,9 +194,9 @@ def _old_keys(connection: Connection, vault: Vault) -> Iterator[HealthCheck]:
     tables = keys_in_use(connection)
     for name in sorted(vault.names - {vault.current}):
         needed = ", ".join(sorted(tables.get(name, ())))
-        found = f"still seals something in {needed}" if needed else "seals nothing any more"
+        result = f"still seals something in {needed}" if needed else "seals nothing any more"
         remedy = "restart what runs, and wait" if needed else f"peerveil gateway key rotate --drop {name}"
-        yield HealthCheck(f"old key {name}", False, found, remedy, fails=False)
+        yield HealthCheck(f"old key {name}", False, result, remedy, fails=False)
 
 
 def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
@@ -211,12 +211,12 @@ def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
 
 def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:
     halted = _halted(connection, watch)
-    result = "running" if halted is None else str(halted).partition(";")[0]
+    result = "running" if halted is None else halted.reason
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
     yield HealthCheck("clock", halted is None, result, remedy)
-    found = "by NTP, as the kernel says" if watch.reference() is not None else "the kernel knows of no NTP"
+    result = "by NTP, as the kernel says" if watch.reference() is not None else "the kernel knows of no NTP"
     remedy = "run NTP; without it, confirm the clock after each restart of the machine"
-    yield HealthCheck("clock synchronized", watch.reference() is not None, found, remedy, fails=False)
+    yield HealthCheck("clock synchronized", watch.reference() is not None, result, remedy, fails=False)
     apart = database_time(connection) / SECOND - time.time()
     yield HealthCheck(
         "this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)"

@@ -115,8 +115,8 @@ class Attempt(threading.Thread):
 
     def connect(self, host: str, port: int, allowed: Sequence[str]) -> socket.socket:
         """A connection to the first address of a name that is allowed and answers; it can be cut off at any moment."""
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        usable = [row for row in found if is_allowed(str(row[4][0]), allowed)]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        usable = [row for row in addresses if is_allowed(str(row[4][0]), allowed)]
         if not usable:
             raise AddressRefused(f"{host} is in a private or reserved network, which 'allow' does not name")
         problem: OSError | None = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -31,9 +30,10 @@ _OPTIONS: Final = {"port": int, "processes": int, "clock_synchronized": bool} | 
 
 _FLAGS: Final = {"true": True, "false": False}
 
-EXAMPLE: Final = """\
+_HEAD: Final = """\
 # A peerveil gateway. Everything can also be set in the environment: PEERVEIL_GATEWAY_PORT=8080 wins over port = ...
-db = "gateway.db"            # a file, or postgresql://user@host/database
+"""
+_REST: Final = """\
 host = "127.0.0.1"           # put a web server with TLS in front
 port = 8711
 key_file = "gateway.key"     # used if the environment has no PEERVEIL_KEY
@@ -52,12 +52,9 @@ grid = "1m"                  # posts appear at whole minutes
 """
 
 
-def example(db: str | None = None) -> str:
-    """A configuration to begin with; a database that was given stands in it."""
-    if db is None:
-        return EXAMPLE
-    given = db if ":" in db else str(Path(db).absolute())  # a path in the file is meant from where the file is
-    return re.sub(r"^db = .*$", lambda _: f"db = {json.dumps(given)}", EXAMPLE, count=1, flags=re.MULTILINE)
+def example(db: str = "gateway.db") -> str:
+    """A configuration to begin with; a path in it is meant from where the file is."""
+    return f"{_HEAD}db = {json.dumps(db)}  # a file, or postgresql://user@host/database\n{_REST}"
 
 
 @dataclass(frozen=True)

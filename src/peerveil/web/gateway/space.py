@@ -182,7 +182,11 @@ class Space:
         """The settings from the database."""
         values = json.loads(text)
         quiet, webhooks = values["quiet"], values["webhooks"]
-        hooks = tuple(Webhook(hook["url"], hook["secret_env"], tuple(hook["allow"])) for hook in webhooks)
+        # earlier versions wrote a list of address and variable
+        named = [
+            hook if isinstance(hook, dict) else dict(zip(("url", "secret_env"), hook, strict=True)) for hook in webhooks
+        ]
+        hooks = tuple(Webhook(**hook | {"allow": tuple(hook.get("allow", ()))}) for hook in named)
         built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": hooks}
         return cls(**values | built)
 

@@ -72,7 +72,8 @@ class Halted(Unavailable, name="halted", retry_after=60):
             words = (
                 f"the database's clock moved {abs(step) / SECOND:.0f} s {'forward' if step > 0 else 'back'} (a {kind})"
             )
-        super().__init__(f"halted: {words}; peerveil gateway doctor shows more")
+        self.reason = f"halted: {words}"
+        super().__init__(f"{self.reason}; peerveil gateway doctor shows more")
 
 
 class Stopwatch:
@@ -100,7 +101,7 @@ class Stopwatch:
 
 
 class _Timex(ctypes.Structure):
-    """The beginning of Linux's ``struct timex``, and room for the rest."""
+    """The beginning of Linux's ``struct timex``, and bytes for the rest."""
 
     _fields_ = (
         ("modes", ctypes.c_uint),
