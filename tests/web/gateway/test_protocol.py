@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import select
-from tests.web.gateway.helpers import SECOND, FakeTime, everything, held, job, open_gateway, schedule, submit, work
+from tests.web.gateway.helpers import (
+    SECOND,
+    SETTINGS,
+    FakeTime,
+    everything,
+    held,
+    job,
+    open_gateway,
+    schedule,
+    submit,
+    work,
+)
 
-from peerveil.core.errors import PeerveilError
+from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.web.common import Identity
 from peerveil.web.common.errors import Conflict, Gone, NotFound, Unprocessable
-from peerveil.web.gateway import Gateway
+from peerveil.web.gateway import Gateway, Space
 from peerveil.web.gateway.intake import Edit, Withdraw
 from peerveil.web.gateway.publish import Publisher
 from peerveil.web.gateway.tables import frames
@@ -130,7 +142,7 @@ def test_two_posts_in_one_transaction_follow_each_other(url: str, make: Callable
 def test_symmetric_mechanisms_hold_and_then_use_the_other_draw(
     url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
-    gateway = make(url, mechanism="zero-inflated")
+    gateway = make(url, mechanism="zero-inflated", epsilon=4)
     hold = gateway.space("forum").hold
     assert hold == 10 * SECOND
     submit(gateway, "a")
@@ -331,3 +343,47 @@ def test_settings_change_for_new_posts_only(url: str, make: Callable[..., Gatewa
         assert json.loads(again.take(job(again, "b")))["longest_delay"] > 1000
     finally:
         again.close()
+
+
+def test_zero_inflated_delays_are_what_their_name_says() -> None:
+    """At the default weight they were the uniform ones."""
+    table = {"gap": "100s", "window": "10s", "epsilon": 4}
+    inflated, uniform = (Space.read("forum", table | {"mechanism": name}).base for name in ("zero-inflated", "uniform"))
+    assert inflated.unbatched.atom > 0.3
+    assert uniform.unbatched.atom == 0
+    with pytest.raises(BadInput, match="uniform"):  # where no share of posts without delay pays, there is none
+        Space.read("forum", table | {"mechanism": "zero-inflated", "epsilon": 1})
+
+
+def test_a_sitting_may_span_spaces(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    gateway.configure([Space.read("other", SETTINGS)])
+    drawn: list[bool] = []
+    spy_on_status(gateway, drawn)
+    for space, thread, wait in (("forum", "a", 5), ("other", "a", 5), ("forum", "a", 11), ("other", "a", 0)):
+        submit(gateway, thread, space=space)
+        time.advance(wait)
+    assert drawn == [False, True, True, False]
+    due = schedule(gateway)
+    assert sum(moment - time.now > 79 * SECOND for moment in due.values()) >= 2
+
+
+def test_replies_in_one_transaction_are_checked_each_for_itself(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    """Parents of two communities at once: valid replies were refused, and replies across communities taken."""
+    gateway = make(url)
+    gateway.configure([Space.read("other", SETTINGS)])
+    for space in ("forum", "other"):
+        submit(gateway, "t", "parent", space=space)
+    time.advance(1000)
+    work(gateway)
+    parents = {space: gateway.read(space)[0][0].id for space in ("forum", "other")}
+    jobs = [
+        job(gateway, "t", "reply", f"a{k}", space, reply_to=parents[to])
+        for k, (space, to) in enumerate(product(("forum", "other"), repeat=2))
+        for _ in range(10)
+    ]
+    answers = gateway.take_all(jobs)
+    valid = [handed.reply_to == parents[handed.space.name] for handed in jobs]
+    assert [isinstance(answer, bytes) for answer in answers] == valid

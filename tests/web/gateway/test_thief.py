@@ -165,10 +165,12 @@ def from_sql(scene: Scene, _: Path) -> dict[str, set[int]]:
         found = frames_that_name(scene, rows)
         if not scene.gateway.database.is_sqlite:
             by_transaction = defaultdict(set)
-            for row in connection.execute(text("SELECT xmin::text AS t, ctid::text AS c, seq FROM gateway_journal")):
-                by_transaction[row.t].add(row.seq)
-            for row in connection.execute(text("SELECT xmin::text AS t, id FROM gateway_feed")):
-                found[row.id] |= by_transaction[row.t]
+            for row in connection.execute(
+                text("SELECT xmin::text AS writer, ctid::text AS c, seq FROM gateway_journal")
+            ):
+                by_transaction[row.writer].add(row.seq)
+            for row in connection.execute(text("SELECT xmin::text AS writer, id FROM gateway_feed")):
+                found[row.id] |= by_transaction[row.writer]
     return found
 
 

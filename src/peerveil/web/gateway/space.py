@@ -9,7 +9,8 @@ of all T. Readers see a function of that vector and of what is public:
 - *final deadline*: min(T, deadline). A function of T and of a public time, so epsilon is what it was, however late a post
   came; posts whose delay would have gone on appear at the deadline, together and in random order. Posts that arrive after
   the deadline are refused, so the guarantee is for neighbors in which both comments arrived before it.
-- *replies* to a post that is still held: max(own T, parent's T). A function of the vector and of the public reply tree.
+- *replies* to a post that is still held: max(T, P + D'), P being when the parent appears and D' a delay of their own, drawn
+  independently. A function of the vector, the public reply tree and independent noise (:mod:`.memory`).
 - *order* of what appears together, and of the whole backlog after downtime: random, independent of everything.
 - *downtime*: the set published at a moment is a function of the vector and of the moments at which the worker ran, which
   do not depend on arrivals.
@@ -44,6 +45,9 @@ from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
+_WEIGHT: Final = (
+    0.5  # of zero-inflated delays: the mean delays of both kinds of posts count alike. (1 would be uniform)
+)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MINUTE: Final = 60.0
 NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
@@ -154,7 +158,14 @@ class Space:
             gap, gaps = gap / _MINUTE, {thread: length / _MINUTE for thread, length in gaps.items()}
             values |= {key: values.get(key, getattr(cls, key)) / _MINUTE for key in ("window", "grid")}
             values |= {"demo": True, "public": True}
-        return cls(name, gap, gaps, **values)
+        space = cls(name, gap, gaps, **values)
+        if space.mechanism == "zero-inflated" and space.base.unbatched.atom == 0:
+            # the best share of posts that wait is all of them: one that is called otherwise would promise what it is not
+            want = (
+                f"uniform, which it would be at epsilon {space.epsilon}; posts without delay pay above epsilon 1.4 only"
+            )
+            raise BadInput(f"{where}.mechanism", got=space.mechanism, want=want)
+        return space
 
     def to_json(self) -> str:
         """The settings as the database keeps them."""
@@ -247,7 +258,8 @@ class Space:
 
     def in_words(self) -> str:
         """The guarantee, and what the space adds to it, for its operator and its authors."""
-        words = [NOT_PRIVATE, str(self.guarantee)] if self.demo else [str(self.guarantee)]
+        words = [*([NOT_PRIVATE] if self.demo else []), str(self.guarantee)]
+        words.append("A person has one history for all spaces of this gateway.")
         if self.gaps:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:
@@ -267,7 +279,8 @@ class Space:
 
 @lru_cache(maxsize=10_000)
 def _mechanism(name: str, epsilon: str, gap: float, window: float) -> DelayMechanism:
-    return named_mechanism(name, epsilon=epsilon, gap=gap, window=window)
+    weight = _WEIGHT if name == "zero-inflated" else 1.0
+    return named_mechanism(name, epsilon=epsilon, gap=gap, window=window, weight=weight)
 
 
 def _micros(moment: datetime) -> int:
