@@ -71,10 +71,15 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import peerveil_client
 count = 0
-for group in json.load(open(sys.argv[2], encoding="utf-8"))["labels"]:
+vectors = json.load(open(sys.argv[2], encoding="utf-8"))
+for group in [*vectors["labels"], *vectors["subsets"]]:
     for case in group["cases"]:
-        word = int.from_bytes(bytes.fromhex(case["bytes"]), "little")
-        line = peerveil_client.Client(group["terms"], bits=lambda width: word).randomize("task 7", case["answer"])
+        left = bytearray.fromhex(case["bytes"])
+        def word(width):
+            taken = int.from_bytes(left[: width // 8], "little")
+            del left[: width // 8]
+            return taken
+        line = peerveil_client.Client(group["terms"], bits=word).randomize("task 7", case["answer"])
         assert line == case["line"], (line, case)
         count += 1
 print(count)

@@ -125,6 +125,15 @@ EpsilonOrNone = Annotated[
     ),
 ]
 
+EpsilonOrColumn = Annotated[
+    str,
+    Spelling(
+        "a number above 0, such as 1, 0.5 or '1/3', or 'column' where a column epsilon says it for each answer",
+        {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"const": "column"}]},
+        lambda value: value if value == "column" else _epsilon(value),
+    ),
+]
+
 Share = Annotated[float, Range(ge=0, le=1)]
 InnerShare = Annotated[float, Range(gt=0, lt=1)]
 

@@ -58,20 +58,20 @@ class Packer:
 
     def block(self) -> bytes:
         """The next block, empty if nothing waits."""
-        room = capacity(self._size)
+        free = capacity(self._size)
         parts = []
-        while room and self._waiting:
+        while free and self._waiting:
             part = self._waiting.popleft()
-            if len(part) > room:
-                self._waiting.appendleft(part[room:])
-                part = part[:room]
+            if len(part) > free:
+                self._waiting.appendleft(part[free:])
+                part = part[:free]
             parts.append(part)
-            room -= len(part)
-        used = capacity(self._size) - room
+            free -= len(part)
+        used = capacity(self._size) - free
         head = _HEAD.pack(self._is_new, used)
         self._is_new = False
         self.cut += used
-        return b"".join((head, *parts, bytes(room)))
+        return b"".join((head, *parts, bytes(free)))
 
 
 class Unpacker:

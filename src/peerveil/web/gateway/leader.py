@@ -6,7 +6,6 @@ known, everything in memory is dropped, whoever waits is refused, and memory is 
 same as a crash, and there is one way to recover from both.
 """
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
 from peerveil.web.gateway.tally import Tally
 
-_PUBLIC_ID: Final = re.compile(r"[0-9a-f]{32}")
+_ID_LENGTH: Final = 32  # of a public id; a receipt is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class Leader:
                 raise
             self.fence, self.tick_seconds = fence, book.tick_ms / 1000
             self._packer = Packer(book.frame_bytes)
-            self._room = capacity(book.frame_bytes)
+            self._capacity = capacity(book.frame_bytes)
         return self._memory
 
     def drop(self) -> None:
@@ -136,7 +135,7 @@ class Leader:
 
     def is_full(self) -> bool:
         """Whether the next frame is full already: whatever comes waits."""
-        return self.is_leading and self._packer.backlog >= self._room
+        return self.is_leading and self._packer.backlog >= self._capacity
 
     def cut(self) -> Frame:
         """The next frame."""
@@ -165,7 +164,8 @@ class Leader:
 
     def _public_parents(self, requests: Sequence[AuthorRequest]) -> Mapping[str, tuple[str, str]]:
         """Space and thread of the published posts that requests answer."""
-        named = {str(r.reply_to) for r in requests if isinstance(r, Submit) and _PUBLIC_ID.fullmatch(r.reply_to or "")}
+        named = {str(r.reply_to) for r in requests if isinstance(r, Submit) and len(r.reply_to or "") == _ID_LENGTH}
+        named = {name for name in named if name.isalnum()}
         if not named:
             return {}
         with self._database.reading("take") as connection:
@@ -179,8 +179,8 @@ class Leader:
         with self._database.reading() as connection:
             generation = int(connection.execute(select(version.c.generation)).scalar_one())
             _, changes = read_state(connection, self._sealer, generation)
-            found = [change.values for change in changes if change.kind == TALLIES and change.values is not None]
-        return {name: Tally(counts) for values in found for name, counts in values.items()}
+            tallies = [change.values for change in changes if change.kind == TALLIES and change.values is not None]
+        return {name: Tally(counts) for values in tallies for name, counts in values.items()}
 
     def find(self) -> str:
         """Where the process that leads listens."""

@@ -6,7 +6,7 @@ rewritten (``VACUUM``), so that no page keeps an old row. Old backups, replicas 
 said: destroy them.
 
 The owner of an old receipt is known by a MAC that names no person, so an old post counts in nobody's history, except while
-a sitting is under way: the arrivals of that are found again through the sealed actors of the tokens.
+a sitting is under way: the arrivals of that are recovered through the sealed actors of the tokens.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class _Old:
             names.open_text(base64.b64decode(row.actor), about=row.hash)
             for row in self._connection.execute(select(tokens).where(tokens.c.role == "author"))
         }
-        found: dict[str, tuple[bytes, str, int, bool]] = {}
+        arrival_of: dict[str, tuple[bytes, str, int, bool]] = {}
         for actor in actors if rows else ():
             person = bytes.fromhex(self._digests("person", actor)[:32])
             for space in self._spaces.values():
@@ -169,8 +169,8 @@ class _Old:
                     for thread, at, declared, post in json.loads(
                         self._vault.open_text(bytes(row.body), about=row.person)
                     ):
-                        found[post] = (person, thread, at, declared)
-        return found
+                        arrival_of[post] = (person, thread, at, declared)
+        return arrival_of
 
     def _of_days(self, person: str, space: Space, rows: dict[str, Row[Any]]) -> list[Row[Any]]:
         """The rows of a person: their names change every day, so all days that a row can be of are tried."""

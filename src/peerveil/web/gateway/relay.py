@@ -255,8 +255,8 @@ def _resolve(future: Future[Any], kind: str, rest: list[Any]) -> None:
     if kind == "halted":
         future.set_exception(Halted(*rest))
     elif kind == "error":
-        found = {cls.__name__: cls for cls in _kinds(ServiceError)}.get(rest[0], Unavailable)
-        refusal = NotLeading() if found is NotLeading else found(rest[1])
+        kind_of_error = {cls.__name__: cls for cls in _kinds(ServiceError)}.get(rest[0], Unavailable)
+        refusal = NotLeading() if kind_of_error is NotLeading else kind_of_error(rest[1])
         refusal.retry_after = rest[2]
         future.set_exception(refusal)
     else:

@@ -40,9 +40,9 @@ class Sittings:
     def forget(self, now: int, window: int) -> None:
         """Forget what no status needs any more: what came more than the longest window ago."""
         for person in list(self._posts_of):
-            kept = [post for post in self._posts_of[person] if now - post.arrived <= window]
-            if kept:
-                self._posts_of[person] = kept
+            recent = [post for post in self._posts_of[person] if now - post.arrived <= window]
+            if recent:
+                self._posts_of[person] = recent
             else:
                 del self._posts_of[person]
 

@@ -274,8 +274,8 @@ class Space:
 
     def in_words(self) -> str:
         """The guarantee, and what the space adds to it, for its operator and its authors."""
-        words = [NOT_PRIVATE] if self.demo else []
-        words += [str(self.guarantee), "A person has one history for all spaces of this gateway."]
+        words = [*([NOT_PRIVATE] if self.demo else []), str(self.guarantee)]
+        words.append("A person has one history for all spaces of this gateway.")
         if self.gaps:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:

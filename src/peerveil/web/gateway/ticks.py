@@ -34,7 +34,6 @@ OFFSET: Final = 0.25
 """When a frame is committed, as a share of the tick after it was cut."""
 _MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
 _AT_ONCE: Final = 100  # requests decided together
-_QUICKEST_SECONDS: Final = 0.0002  # in which no request is decided
 _STANDBY_SECONDS: Final = 0.2
 _LOST: Final = "the database failed; send the same request again, with the same key"
 _STOPPING: Final = "the service is stopping; nothing was taken"
@@ -56,8 +55,7 @@ class Ticks(threading.Thread):
         self._gateway = gateway
         self._queue: queue.Queue[tuple[AuthorRequest, Future[bytes]]] = queue.Queue(waiting)
         self._answers = deque[_Waiting]()
-        self._early: list[tuple[AuthorRequest, Future[bytes]]] = []  # taken from the queue just before a tick
-        self._slowest = 10 * _QUICKEST_SECONDS  # seconds that a request may take to decide
+        self._reserve_seconds = 0.0  # before the tick in which no more is begun
         self._fence = 0
         self._stopping = False
         self._relay: RelayServer | None = None
@@ -107,7 +105,7 @@ class Ticks(threading.Thread):
     def run(self) -> None:
         """Called by :meth:`start`."""
         try:
-            while not self._stopping or self._queue.qsize() or self._answers or self._early:
+            while not self._stopping or self._queue.qsize() or self._answers:
                 try:
                     self._tick()
                     self.passes_on = False
@@ -151,49 +149,44 @@ class Ticks(threading.Thread):
             if not group:
                 continue
             try:
-                asked = self._gateway.relay.ask_all([written(request) for request, _ in group])
+                answers = self._gateway.relay.ask_all([written(request) for request, _ in group])
             except Exception as error:
                 for _, future in group:
                     _settle(future, error)
                 time.sleep(max(0.0, end - time.monotonic()))
                 return
-            for (_, future), answer in zip(group, asked, strict=True):
+            for (_, future), answer in zip(group, answers, strict=True):
                 answer.add_done_callback(partial(_copy, future))
 
-    def _next(self, seconds: float, most: int = _AT_ONCE) -> list[tuple[AuthorRequest, Future[bytes]]]:
+    def _next(self, seconds: float) -> list[tuple[AuthorRequest, Future[bytes]]]:
         """Some requests, as soon as there are any."""
-        if self._early:
-            group, self._early = self._early, []
-            return group
         try:
             group = [self._queue.get(timeout=seconds)]
         except queue.Empty:
             return []
         with suppress(queue.Empty):
-            while len(group) < min(most, _AT_ONCE):
+            while len(group) < _AT_ONCE:
                 group.append(self._queue.get_nowait())
         return group
 
     def _gather(self, close: float, clock: Clock | Halted) -> None:
         """Decide what comes until the tick, and never beyond it: what would take too long waits for the next one."""
         while (left := close - time.monotonic()) > 0:
-            most = int(left / self._slowest)
-            if self._gateway.leader.is_full() or not most:
+            reserve = min(self._reserve_seconds, self._gateway.leader.tick_seconds / 2)
+            if self._gateway.leader.is_full() or left < reserve:
                 time.sleep(left)
                 return
-            group = self._next(left, most)
+            group = self._next(left - reserve)
+            if not group:
+                continue
             if isinstance(clock, Halted):
                 for _, future in group:
                     _settle(future, clock)
                 continue
             begun = time.monotonic()
-            if group and begun >= close:  # it came in the last moment
-                self._early = group
-                return
             self._decide(group, clock)
-            # twice the last, or somewhat less than before: a slow moment is remembered for a while
-            took = (time.monotonic() - begun) / max(1, len(group))
-            self._slowest = max(2 * took, 0.95 * self._slowest, _QUICKEST_SECONDS)
+            # somewhat more than the slowest group lately
+            self._reserve_seconds = max(1.5 * (time.monotonic() - begun), 0.9 * self._reserve_seconds)
 
     def _read_clock(self) -> Clock | Halted:
         try:
@@ -227,9 +220,6 @@ class Ticks(threading.Thread):
     def _refuse(self, error: BaseException) -> None:
         """Refuse everything that waits."""
         self._fail(error)
-        early, self._early = self._early, []
-        for _, future in early:
-            _settle(future, error)
         with suppress(queue.Empty):
             while True:
                 _settle(self._queue.get_nowait()[1], error)
