@@ -1,8 +1,8 @@
 """Does the time of an answer tell anybody without a token that somebody else posted just then?
 
-The attacker knows the moment at which a post may have come (2,000 moments; at half of them three long ones have), sends requests of its own at
-that moment, on connections of its own, and scores each moment by the answers' times: their sum, their latest place
-within a slot, and how the requests that came first fared. The best of the scores counts, with the interval of DeLong's variance.
+The attacker knows the moments at which posts may have come (2,000; at half of them three long ones have), sends requests of
+its own at that moment, on connections of its own, and scores each moment by the answers' times: their sum, their latest
+place within a slot, and how the requests that came first fared. Every score counts, with its interval (DeLong).
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from peerveil.web.gateway import Gateway, Space
 from peerveil.web.gateway.pace import SLOT_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -92,7 +91,8 @@ def attack(port: int, token: str, count: int, pause: float) -> dict[str, tuple[f
         body = json.dumps({"thread": f"t{number}", "content": "x" * 18_000}).encode()
         head = (
             f"POST /v1/spaces/forum/posts HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
-            f"Idempotency-Key: KEY{secrets.token_hex(8)}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Idempotency-Key: KEY{secrets.token_hex(8)}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
         )
         kind = "post" if events[number] else "none"
         author.stdin.write(f"{kind} {(head.encode() + body).hex()}\n".encode())
@@ -116,19 +116,20 @@ def attack(port: int, token: str, count: int, pause: float) -> dict[str, tuple[f
         sock.close()
     waits, places = received - sent, received / SLOT_SECONDS % 1
     scores = {
-        "sum": waits.sum(1), "longest": waits.max(1), "first": waits[:, 0], "second": waits[:, 1], "shortest": waits.min(1), "early": waits[:, :4].sum(1),
+        "sum": waits.sum(1), "longest": waits.max(1), "first": waits[:, 0], "second": waits[:, 1],
+        "shortest": waits.min(1), "early": waits[:, :4].sum(1),
         "latest in its slot": places.max(1), "last answer": received.max(1) - sent[:, 0],
     }  # fmt: skip
     return {name: auc_with_limits(score, events) for name, score in scores.items()}
 
 
 @pytest.fixture
-def gateway_at(tmp_path: Path) -> Iterator[tuple[str, str, str]]:
+def gateway_at(tmp_path: Path) -> tuple[str, str, str]:
     url, key = str(tmp_path / "gateway.db"), Vault.new_key()
     with Gateway(url, Vault.read(key), create=True) as gateway:
         gateway.configure([Space.read("forum", {"gap": "45m", "window": "5m"})], tick_ms=50)
         token = gateway.issue_token(role="author", space="forum", actor="kim")
-    yield url, key, token
+    return url, key, token
 
 
 def run(gateway_at: tuple[str, str, str], paced: str, busy: int, count: int) -> dict[str, tuple[float, float, float]]:

@@ -3,8 +3,8 @@
 **Adversary.** Sends any requests, also without a token or malformed, on any connections, and measures when they are answered.
 Wants to know whether somebody else handed in a post just then: the process is busy for a moment with each.
 
-**Rule.** Time is cut into slots of :data:`SLOT_SECONDS`. In each there is a *quiet* part around its beginning, in which no request
-is begun, and the process idles. A request that arrives in slot k is begun in the working part of a slot, and answered at the
+**Rule.** Time is cut into slots of :data:`SLOT_SECONDS`. Around its beginning each has a *quiet* part, in which no request is
+begun, and the process idles. A request that arrives in slot k is begun in the working part of a slot, and answered at the
 beginning of slot k + 2 or, if it takes longer, of a later one. Answers about posts (a success of POST, PATCH or DELETE) leave in
 working parts, behind all others.
 

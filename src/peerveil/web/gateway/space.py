@@ -45,6 +45,7 @@ from peerveil.timing.delays import named_mechanism
 from peerveil.timing.durations import in_words, parse_duration
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
+from peerveil.web.gateway.rates import parse_limit, read_limit
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _WEIGHT: Final = (
@@ -54,7 +55,6 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MINUTE: Final = 60.0
 NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
 _FINEST_GRID: Final = SECOND // 1000
-_HIGHEST_LIMIT: Final = 1_000_000  # posts of one author
 _LONGEST_POST: Final = 200_000  # characters
 
 
@@ -143,7 +143,7 @@ class Space:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         for gap in {self.gap, *self.gaps.values()}:
             self._mechanism(gap)  # refuses what cannot be
-        _read_limit(self.limit, f"{self.name}.limit")
+        read_limit(self.limit, f"{self.name}.limit")
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -222,12 +222,12 @@ class Space:
     @property
     def most(self) -> int:
         """How many posts of one author are taken within :attr:`limit_micros`."""
-        return _limit(self.limit)[0]
+        return parse_limit(self.limit)[0]
 
     @property
     def limit_micros(self) -> int:
         """Microseconds for which the limit counts."""
-        return _limit(self.limit)[1]
+        return parse_limit(self.limit)[1]
 
     def longest_delay(self, thread: str) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
@@ -350,26 +350,6 @@ def _read_webhook(hook: Any, where: str) -> Webhook:
     return Webhook(url, str(hook["secret_env"]), tuple(str(network) for network in allow))
 
 
-def _read_limit(value: Any, where: str) -> str:
-    try:
-        most, micros = _limit(value) if value else (1, SECOND)
-        usable = 1 <= most <= _HIGHEST_LIMIT and SECOND <= micros <= 7 * DAY
-    except (ValueError, TypeError, AttributeError):  # BadInput is a ValueError
-        usable = False
-    if not usable:
-        want = f'a number up to {_HIGHEST_LIMIT:,} and a duration of a second to a week, such as "20/1h"'
-        raise BadInput(where, got=value, want=want)
-    return str(value)
-
-
-@lru_cache(maxsize=1000)
-def _limit(text: str) -> tuple[int, int]:
-    most, slash, duration = text.partition("/")
-    if not slash or not most.isdecimal() or len(most) > len(str(_HIGHEST_LIMIT)):
-        raise ValueError(text)
-    return int(most), round(parse_duration(duration, "limit") * SECOND)
-
-
 _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "mechanism": lambda value, _: str(value),
     "epsilon": lambda value, _: str(value),
@@ -380,7 +360,7 @@ _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "declared": read_flag,
     "public": read_flag,
     "longest": partial(whole, low=1, high=_LONGEST_POST),
-    "limit": _read_limit,
+    "limit": read_limit,
     "webhooks": _read_webhooks,
 }
 """Of each key of a space's table, how it is read; defaults are those of :class:`Space`."""
