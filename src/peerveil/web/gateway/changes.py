@@ -67,20 +67,20 @@ def take_down(gateway: Gateway, operator: Identity, space: str, name: str, reaso
     with gateway.acting("publish") as (connection, now):
         raised = update(spaces).where(spaces.c.name == space).values(last=spaces.c.last + 1).returning(spaces.c.last)
         position = int(connection.execute(raised).scalar_one())  # and the row is locked until the commit
-        found = connection.execute(select(feed).where(feed.c.space == space, feed.c.id == name)).one_or_none()
-        if found is not None and found.changes is not None:
+        row = connection.execute(select(feed).where(feed.c.space == space, feed.c.id == name)).one_or_none()
+        if row is not None and row.changes is not None:
             raise Unprocessable("id: this is a change; give the id of the post that it changes")
-        if found is None:
+        if row is None:
             raise NotFound("no published post of this space has this id")
-        if found.kind != POSTING:
+        if row.kind != POSTING:
             connection.execute(update(spaces).where(spaces.c.name == space).values(last=position - 1))
             return
         item = {
             "space": space,
             "id": gateway.digests("removal", name)[:32],
-            "thread": found.thread,
+            "thread": row.thread,
             "content": "",
-            "reply_to": found.reply_to,
+            "reply_to": row.reply_to,
             "metadata": None,
             "kind": REMOVAL,
             "changes": name,

@@ -53,8 +53,8 @@ class Limits:
         for (name, person), arrivals in list(self._arrivals.items()):
             space = self._spaces().get(name)
             window = 0 if space is None or not space.limit else space.limit_micros
-            kept = [at for at in arrivals if now - at < window]
-            if kept:
-                self._arrivals[name, person] = kept
+            recent = [at for at in arrivals if now - at < window]
+            if recent:
+                self._arrivals[name, person] = recent
             else:
                 del self._arrivals[name, person]

@@ -57,7 +57,7 @@ class Pace:
             await asyncio.sleep(left)
 
     async def until_work(self) -> None:
-        """Wait for a working part with room in it."""
+        """Wait for a working part with time left."""
         loop = asyncio.get_running_loop()
         while not _WORK_BEGINS <= (phase := loop.time() / self.seconds % 1) < _WORK_ENDS:
             await asyncio.sleep(((_WORK_BEGINS - phase) % 1) * self.seconds)
