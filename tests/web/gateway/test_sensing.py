@@ -61,9 +61,9 @@ nobody, sink = zip(*(socket.socketpair() for _ in servers))
 for line in sys.stdin:
     kind, text = line.rstrip().split(" ", 1)
     raw = bytes.fromhex(text)
-    print("sending", flush=True)
     for k in range(len(servers)):
         (servers if kind == "post" else nobody)[k].sendall(raw.replace(b"KEY", b"KEY%d" % k, 1))
+    print("sent", flush=True)
     for sock in servers if kind == "post" else sink:
         sock.recv(65536)
     print("done", flush=True)
