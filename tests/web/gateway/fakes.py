@@ -49,17 +49,17 @@ class FakePlatform:
                 if fault == "drop":
                     return
                 outer.requests.append((self.command, self.path, body))
-                parts = urlsplit(self.path)
-                status, answer, headers = (
+                parts, headers = urlsplit(self.path), {name.title(): value for name, value in self.headers.items()}
+                status, answer, more = (
                     (fault, {"message": "a fault"}, {"Retry-After": outer.retry_after} if outer.retry_after else {})
                     if isinstance(fault, int)
-                    else outer.answer(self.command, parts.path, parse_qs(parts.query), body, self.headers)
+                    else outer.answer(self.command, parts.path, parse_qs(parts.query), body, headers)
                 )
                 if fault == "lose":
                     return
                 content = json.dumps(answer).encode()
                 self.send_response(status)
-                for name, value in {"Content-Type": "application/json", **headers}.items():
+                for name, value in {"Content-Type": "application/json", **more}.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

@@ -77,7 +77,7 @@ class _Options(NamedTuple):
 
 @dataclass(frozen=True)
 class Poster(ABC):
-    """What all posters share: find an item or post it, and what the platform's refusals mean.
+    """What all posters share: find an item or post it.
 
     Calling it returns when the item is at the platform. It raises :class:`Unavailable` if the same item should be handed
     over again later, :class:`Undeliverable` if the platform will not take this item, and :class:`Refused` if the operator
@@ -311,8 +311,7 @@ class HotCRPPoster(Poster):
         text = "\n\n".join([*lines, content])
         body = {"visibility": self.visibility, "topic": self.topic} | options.fields
         body |= {"text": text, "tags": f"peerveil-{item['id']}"}
-        path = f"/api/{place}/comment?c=new&notify={int(self.notify)}"
-        answer = self._call(path, body).content
+        answer = self._call(f"/api/{place}/comment?c=new&notify={int(self.notify)}", body).content
         if not answer.get("valid"):  # "ok" alone does not say that it was stored
             raise Undeliverable(200, f"{self.url} did not store the comment: {answer['message_list']}")
 
