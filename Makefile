@@ -35,6 +35,7 @@ fmt: .venv/dev.stamp ## format and fix what can be fixed
 lock: .venv/dev.stamp ## write the lock files anew
 	scripts/lock.sh
 
+.venv/bench.stamp: requirements/bench-peers.lock
 .venv/%.stamp: requirements/%.lock requirements/bootstrap.lock pyproject.toml scripts/setup.sh
 	PYTHON=$(PYTHON) scripts/setup.sh $*
 	@touch $@

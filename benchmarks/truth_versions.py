@@ -53,7 +53,7 @@ CASES: tuple[dict[str, Any], ...] = (
     {"name": "majority", "model": "majority", "epsilon": 1},
 )
 _WORKER = """
-import json, sys, time, warnings
+import inspect, json, sys, time, warnings
 warnings.simplefilter("ignore")
 import numpy as np, polars as pl
 from peerveil.truth import PrivateDawidSkene, PrivateMajority
@@ -62,7 +62,8 @@ for line in sys.stdin:
     frame, out = pl.read_parquet(case["data"]), case["out"]
     settings = {name: case[name] for name in ("ability_prior", "class_prior") if name in case}
     if case["gold"]:
-        settings |= {"gold": {t: t % 2 for t in range(case["gold"])}, "history": {0: (20.0, 3.0), 1: (1.0, 9.0)}}
+        name = "known" if "known" in inspect.signature(PrivateDawidSkene).parameters else "gold"  # its name in older versions
+        settings |= {name: {t: t % 2 for t in range(case["gold"])}, "history": {0: (20.0, 3.0), 1: (1.0, 9.0)}}
     times = []
     for _ in range(case["fits"]):
         start = time.process_time()

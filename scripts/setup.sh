@@ -18,6 +18,11 @@ echo "installing $lock"
 # uv is several times faster; pip knows this machine's own settings (a mirror, a certificate) and is the second try
 .venv/bin/uv pip install --quiet --compile-bytecode --python .venv/bin/python --require-hashes -r "$lock" ||
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r "$lock"
+if [ "$1" = bench ]; then # crowd-kit without the language-model library that it names
+  peers=(--no-deps --require-hashes -r requirements/bench-peers.lock)
+  .venv/bin/uv pip install --quiet --python .venv/bin/python "${peers[@]}" ||
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check "${peers[@]}"
+fi
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation -e . ||
   .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 

@@ -337,6 +337,7 @@ ANSWERS = Entry(
     adversary=truth_adversary.answer_attack,
     attack=guess_answer,
 )
+PUBLISHED = replace(ANSWERS, make=lambda r: truth.publish_labels(answers(), epsilon=1, classes=2, randomness=r))
 CLIENT = Entry(
     make=over_the_wire,
     honest=lambda: accepts_terms("1"),

@@ -59,6 +59,9 @@ STEPS: dict[str, str] = {
     "truth.infer": 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
     "truth.randomize": 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
     "truth.label": 'data = "labels"\nclasses = [0, 1]',
+    "truth.agreement": 'data = "reports"\nrandomized = true\nepsilon = 2\nclasses = [0, 1]',
+    "truth.publish-labels": 'data = "labels"\naccount = "main"\nepsilon = 2\nclasses = [0, 1]',
+    "truth.preview-labels": 'data = "labels"\nepsilons = [1]\ndraws = 2',
     "truth.compare": 'data = "labels"\nepsilons = [1]\ndraws = 2',
 }
 PRIVATELY = {
@@ -69,6 +72,7 @@ PRIVATELY = {
     "truth.infer",
     "truth.randomize",
     "truth.label",
+    "truth.agreement",
 }
 
 # the arguments of one run of every command that writes something about people; DATA is the folder of marked tables
@@ -91,6 +95,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rankings randomize": ("DATA/ballots.csv", "--epsilon", "1", "--out", "OUT"),
     "truth randomize": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
     "truth infer": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
+    "truth agreement": ("DATA/reports.csv", "--randomized", "--epsilon", "2", "--out", "OUT"),
+    "truth publish-labels": ("DATA/labels.csv", "--epsilon", "2", "--classes", "0,1", "--out", "OUT"),
+    "truth preview-labels": ("DATA/labels.csv", "--epsilon", "1", "--draws", "2", "--out", "OUT"),
     "truth label": ("DATA/labels.csv", "--classes", "0,1", "--out", "OUT"),
     "truth compare": ("DATA/labels.csv", "--epsilon", "1", "--draws", "2", "--out", "OUT"),
 }  # fmt: skip

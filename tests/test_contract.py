@@ -73,6 +73,7 @@ MECHANISMS: dict[str, Entry] = {
     "rankings.consensus": contract.CONSENSUS,
     "rankings.compare": contract.COMPARED,
     "rankings.uniformity_test": contract.CENTRAL,
+    "truth.publish_labels": contract.PUBLISHED,
     "truth.randomize_answers": contract.ANSWERS,
 }
 # not found by the rule, and yet used like one: devices draw by themselves, estimates hand out the result

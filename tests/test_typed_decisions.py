@@ -63,6 +63,7 @@ ALLOWED = {
     "timing/engine.py::micros": "the name of a type in DuckDB",
     "timing/durations.py::parse_duration": "a duration that a user wrote",
     "truth/tables.py::_rows": "the name of a file",
+    "study/truth_shares.py::_margin": "known shares that a user wrote",
     "truth/client.py::_INVISIBLE": "characters, not words",
 }
 """What reads the text of others, and what it reads; a file or folder stands for everything in it."""

@@ -27,6 +27,7 @@ SERVICES = {  # every file of the services that draws, and what stands for it in
 DRAWS = {"secure", "randomize", "respond", "laplace", "discrete_laplace"}
 FEWER = {
     "truth: answers, labels and abilities, epsilon 1": 1000,
+    "truth: labels for publication, epsilon 1": 40,
     "collect: a question asked three times, epsilon 1": 60,
 }
 

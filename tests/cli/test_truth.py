@@ -29,7 +29,7 @@ def test_randomize_and_infer(answers: Path, tmp_path: Path, capsys: pytest.Captu
     code, text, _ = run(capsys, "truth", "randomize", answers, "--epsilon", "3", "--classes", "2", "--out", sent)
     assert code == 0
     assert "Local differential privacy with epsilon 3 for one answer of one person" in text
-    assert "For a whole person" in text
+    assert "answers of the busiest person add up to epsilon" in text
     assert "no ledger was named" in text
     assert {path.name for path in (sent / "private").iterdir()} == {"reports.jsonl", "workers.csv"}
     code, text, _ = run(capsys, "truth", "infer", sent / "private" / "reports.jsonl", "--out", out, "--json")

@@ -306,6 +306,34 @@ FAULTS: Final = (
         "response = Response(budget, class_list)",
         ("tests/truth/test_randomize.py::test_per_person_sends_the_few_that_the_budget_allows",),
     ),
+    Fault(
+        "agreement-is-read-off-the-reports",
+        "truth/coefficients.py",
+        "return 2 * _classes_shown(channel) * channel.other - channel.k * channel.other**2",
+        "return 0.0 * channel.other",
+        ("tests/truth/test_agreement.py::test_sums_over_pairs_are_unbiased_exactly",),
+    ),
+    Fault(
+        "several-answers-of-one-person-count-as-agreement",
+        "truth/pairs.py",
+        'x=pl.col("u") * (pl.col("v") - pl.col("u"))',
+        'x=pl.col("u") * pl.col("v")',
+        ("tests/truth/test_agreement.py::test_every_engine_agrees_with_all_pairs_written_out",),
+    ),
+    Fault(
+        "published-labels-are-sorted-as-the-source",
+        "truth/randomize.py",
+        'renamed.sort("task", "worker", "label")',
+        "renamed",
+        ("tests/truth/test_publish.py::test_nothing_of_the_source_but_tasks_and_classes_gets_out",),
+    ),
+    Fault(
+        "an-undefined-agreement-loses-the-labels",
+        "truth/publish.py",
+        "except BadInput as error:  # of",
+        "except ZeroDivisionError as error:  # of",
+        ("tests/truth/test_publish.py::test_labels_without_a_defined_agreement_are_published_all_the_same",),
+    ),
     # ---- studies, services, surfaces -------------------------------------------------------------------------------
     Fault(
         "data-may-change-during-a-study",

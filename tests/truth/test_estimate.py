@@ -102,17 +102,17 @@ def test_starts_lead_to_the_same_place() -> None:
         PrivateDawidSkene(epsilon=2, model="one-coin", start=np.ones((3, 3))).fit(crowd.randomized)
 
 
-def test_gold_answers_are_kept_and_teach() -> None:
+def test_known_answers_are_kept_and_teach() -> None:
     crowd = simulate_crowd(tasks=200, workers=10, answers=4, epsilon=2, ability=(2, 2), seed=3)
-    gold = {t: crowd.truth[t] for t in range(100)}
+    known = {t: crowd.truth[t] for t in range(100)}
     plain = PrivateDawidSkene(epsilon=2, model="one-coin").fit(crowd.randomized)
-    taught = PrivateDawidSkene(epsilon=2, model="one-coin", gold=gold).fit(crowd.randomized)
+    taught = PrivateDawidSkene(epsilon=2, model="one-coin", known=known).fit(crowd.randomized)
     assert all(taught.labels[t] == crowd.truth[t] for t in range(100))
     assert np.abs(taught.abilities - crowd.abilities).mean() < np.abs(plain.abilities - crowd.abilities).mean()
-    with pytest.raises(BadInput, match=r"gold"):
-        PrivateDawidSkene(epsilon=2, gold={"nobody": 1}).fit(crowd.randomized)
-    with pytest.raises(BadInput, match=r"gold\[1\]"):
-        PrivateDawidSkene(epsilon=2, gold={1: 7}).fit(crowd.randomized)
+    with pytest.raises(BadInput, match=r"known"):
+        PrivateDawidSkene(epsilon=2, known={"nobody": 1}).fit(crowd.randomized)
+    with pytest.raises(BadInput, match=r"known\[1\]"):
+        PrivateDawidSkene(epsilon=2, known={1: 7}).fit(crowd.randomized)
 
 
 @pytest.mark.parametrize("model", ["one-coin", "two-coin", "confusion", "auto"])

@@ -11,6 +11,7 @@ import pytest
 
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
+from peerveil.papers.reproduce.truth import read_set
 from peerveil.study import run_study
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, randomize_answers
 from peerveil.truth.wire import Client, collect, invitation, read_answers, write_answers
@@ -100,3 +101,22 @@ def test_reports_that_are_not_used_count_too(repeated: str) -> None:
     answers = {"task": [t for t in range(8) for _ in range(3)], "worker": ["ann"] * 24, "label": [0, 1, 0] * 8}
     sent, _ = randomize_answers(answers, epsilon=1, classes=[0, 1], randomness=Randomness.simulation(1))
     assert sent.fit(model="one-coin", repeated=repeated).person_guarantee.epsilon == 24
+
+
+@pytest.mark.parametrize("name", ["zencrowd_us", "adult_content2"])
+def test_real_answers_with_repeats_add_up_once(name: str) -> None:
+    """Tasks that somebody answered several times: the person's epsilon is that of their rows, for typical and busiest alike."""
+    labels = read_set(name)
+    assert labels.repeated
+    answers = Labels.from_frame(labels.frame.select("task", "worker", "label"))
+    loads = answers.frame["worker"].value_counts()["count"].to_numpy()
+    most, often = int(loads.max()), int(answers.frame.group_by("task", "worker").len()["len"].max())
+    sent, _ = randomize_answers(answers, epsilon=EPSILON, classes=sorted(answers.frame["label"].unique().to_list()))
+    result = PrivateMajority(epsilon=EPSILON).fit(sent.answers, guarantee=sent.guarantee)
+    assert sent.guarantee.epsilon == EPSILON * often
+    for found in (sent, result):
+        assert found.person_guarantee.epsilon == EPSILON * most
+        assert str(found).count(f"All {most:,} answers of the busiest person add up to epsilon {EPSILON * most}:") == 1
+    assert result.most == most
+    assert result.typical == int(np.median(loads))
+    assert result.guarantee_of(result.most).epsilon == EPSILON * most

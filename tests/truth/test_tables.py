@@ -51,10 +51,10 @@ def test_two_coin_is_chosen_alike(tmp_path: Path) -> None:
     same(memory, duck)
 
 
-def test_gold_history_and_class_shares_on_tables() -> None:
+def test_known_answers_history_and_class_shares_on_tables() -> None:
     crowd = simulate_crowd(tasks=120, workers=15, answers=5, classes=3, epsilon=2, seed=4)
-    gold = {t: crowd.truth[t] for t in range(30)}
-    settings: dict[str, Any] = {"gold": gold, "history": {0: (9.0, 1.0)}, "class_prior": "estimated"}
+    known = {t: crowd.truth[t] for t in range(30)}
+    settings: dict[str, Any] = {"known": known, "history": {0: (9.0, 1.0)}, "class_prior": "estimated"}
     for model in ("one-coin", "confusion"):
         estimator = PrivateDawidSkene(epsilon=2, model=model, tolerance=1e-3, **settings)
         same(estimator.fit(crowd.randomized), estimator.fit(crowd.randomized, engine="duckdb"))
@@ -127,10 +127,10 @@ def test_spark_agrees(tmp_path: Path, master: str) -> None:
     crowd.randomized.frame.write_parquet(path)
     connection = connect("spark", master=master)
     connection._session.conf.set("spark.sql.shuffle.partitions", "4")
-    gold = {t: crowd.truth[t] for t in range(10)}
+    known = {t: crowd.truth[t] for t in range(10)}
     try:
         for model in ("one-coin", "two-coin") if master == "local[2]" else ("one-coin",):
-            estimator = PrivateDawidSkene(epsilon=2, model=model, gold=gold, tolerance=1e-3)
+            estimator = PrivateDawidSkene(epsilon=2, model=model, known=known, tolerance=1e-3)
             same(estimator.fit(crowd.randomized), estimator.fit(path, engine="spark", connection=connection))
     finally:
         connection._session.stop()

@@ -219,7 +219,8 @@ def _told(result: dict[str, Any]) -> str:
     lines = [
         f"{result['tasks_with_reports']:,} of {result['tasks']:,} tasks labeled from {result['reports']:,} reports of "
         f"{result['people']:,} people ({result['model']})",
-        f"mean confidence of the labels: {result['mean_confidence']:.3f}. {result['about_confidence']}",
+        f"mean confidence of the labels, if people err independently: {result['mean_confidence']:.3f}. "
+        f"{result['about_confidence']}",
     ]
     return "\n".join([*lines, *needed, result["guarantee"]])
 

@@ -38,10 +38,26 @@ class Lazy:
         return f"<{self._module}{self._name and '.'}{self._name}, imported on first use>"
 
 
-betaincinv, expit, gammaincc, gammaln, log_ndtr, logsumexp, ndtr, ndtri, roots_legendre, stdtr, stdtrit = (
+(
+    betaincinv,
+    chdtrc,
+    chndtr,
+    expit,
+    gammaincc,
+    gammaln,
+    log_ndtr,
+    logsumexp,
+    ndtr,
+    ndtri,
+    roots_legendre,
+    stdtr,
+    stdtrit,
+) = (
     Lazy("scipy.special", name)
     for name in (
         "betaincinv",
+        "chdtrc",
+        "chndtr",
         "expit",
         "gammaincc",
         "gammaln",

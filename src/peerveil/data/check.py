@@ -239,6 +239,10 @@ def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
         return values.alias(name)
     if kind == "time" and isinstance(values, list | tuple):
         values = list(map(time_text, values))
+    if (
+        getattr(getattr(values, "dtype", None), "storage", None) == "pyarrow"
+    ):  # text of pandas: no Python object for each cell
+        return pl.Series(name, values)  # type: ignore[arg-type]  # a pandas series
     if hasattr(values, "to_numpy"):
         values = np.asarray(values.to_numpy())
     if isinstance(values, np.ndarray):

@@ -20,7 +20,7 @@ from peerveil.data.check import check_columns
 from peerveil.data.digest import fingerprint_of, identity_of
 from peerveil.data.problems import TableSource
 from peerveil.data.readers.files import InputFile
-from peerveil.data.readers.recognize import READERS, chosen_format
+from peerveil.data.readers.recognize import CHOOSABLE, READERS, chosen_format
 from peerveil.data.readers.tabular import TABULAR, read_tabular, refuse_text_settings
 from peerveil.data.schema import RawTable, ReadOptions, TableSchema, raw_table, refuse_absent
 
@@ -107,9 +107,10 @@ class Table:
         if chosen in TABULAR:
             return cls._of_raw(read_tabular(file, chosen, cls._schema, wanted.columns), wanted, options)
         refuse_text_settings(file, chosen)
-        fixed = [name for name in wanted.columns if name not in ("score", "time")]
+        free = CHOOSABLE.get(cls.__name__, ("score", "time"))
+        fixed = [name for name in wanted.columns if name not in free]
         if fixed:
-            want = f"names for score or time only: the platform's export fixes the rest of {cls.__name__}"
+            want = f"names for {' or '.join(free)} only: the platform's export fixes the rest of {cls.__name__}"
             raise BadInput("columns", got=Verbatim(f"a name for {fixed[0]!r}"), want=want)
         return cls._of_raw(READERS[chosen][cls.__name__](file, wanted), wanted, options)
 

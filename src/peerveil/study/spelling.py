@@ -292,6 +292,15 @@ OtherReviews = Annotated[
 OtherRankings = Annotated[
     str, _line("", 4000), Refers("rankings", "rankings of another group: a file (in a study a name under [data])")
 ]
+GoldAnswers = Annotated[
+    str,
+    _line("", 4000),
+    Refers(
+        "labels",
+        "labels: a file (in a study a name under [data]) with an expert's answers, or with a truth column",
+        is_optional=True,
+    ),
+]
 AuthorRankings = Annotated[
     str, _line("", 4000), Refers("rankings", "rankings: a file (in a study a name under [data])", is_optional=True)
 ]

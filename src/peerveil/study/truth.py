@@ -11,11 +11,14 @@ from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, File, require
 from peerveil.study.toml import SuggestedStep
+from peerveil.study.truth_agreement import EstimateAgreement, PreviewLabels, PublishLabels
+from peerveil.study.truth_gold import ChooseGold, Gold, add_gold, gold_of
 from peerveil.study.truth_planning import (
     MODELS,
     NOTHING_PUBLISHED,
     WHOM,
     CompareEpsilons,
+    Engine,
     Model,
     PlanCollection,
     SeenClasses,
@@ -23,6 +26,7 @@ from peerveil.study.truth_planning import (
     Unit,
     check_classes_of,
 )
+from peerveil.study.truth_shares import EstimateShares, PlanPoll
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
@@ -51,10 +55,6 @@ ClassPrior = Annotated[
         "Shares of the classes: even, estimated, or even unless the reports show classes of different sizes (shrunk)."
     ),
 ]
-Engine = Annotated[
-    Literal["auto", "memory", "duckdb", "spark"],
-    Setting("Where to compute: in memory, out of core (duckdb), or on a Spark cluster; auto chooses by size."),
-]
 
 
 class RandomizeAnswers(Action["Labels"]):
@@ -82,6 +82,7 @@ class RandomizeAnswers(Action["Labels"]):
     model: Model = "auto"
     hide_tasks: Annotated[bool, Setting("Also hide which tasks a person answered; needs a list of all tasks.")] = False
     tasks: Annotated[File | None, Setting("With hide_tasks: a file, the public list of task ids, one per line.")] = None
+    gold: Gold = None
 
     def __post_init__(self) -> None:
         if self.hide_tasks:
@@ -142,15 +143,14 @@ class RandomizeAnswers(Action["Labels"]):
         table = inputs.table
         sent, collected = self.call(
             table,
-            but=("model",),
+            but=("model", "gold"),
             classes=read_classes(self.classes, table),
             tasks=self._tasks(table),
             randomness=context.randomness,
             account=context.account,
         )
-        result, workers = collected.fit(model=self.model)
-        outcome = _outcome("Correct labels, from randomized answers", result, workers, table)
-        outcome.attack.append(f"For a whole person: {sent.person_guarantee.short}")
+        result, workers = collected.fit(model=self.model, gold=gold_of(inputs))
+        outcome = _outcome("Correct labels, from randomized answers", result, workers, inputs)
         part = outcome.public
         part.findings.append(_WHAT_REPORTS_SHOW)
         if sent.unsent:
@@ -199,6 +199,7 @@ class InferLabels(Action["Labels"]):
     model: AnyModel = "auto"
     class_prior: ClassPrior = "shrunk"
     engine: Engine = "auto"
+    gold: Gold = None
 
     def __post_init__(self) -> None:
         if self.randomized:
@@ -253,6 +254,7 @@ class LabelAnswers(Action["Labels"]):
     model: AnyModel = "auto"
     class_prior: ClassPrior = "shrunk"
     engine: Engine = "auto"
+    gold: Gold = None
 
     def in_memory(self, source: StudyFile) -> bool:
         """Not for a database."""
@@ -291,8 +293,9 @@ def _infer(
     """Infer labels from answers that were randomized with this epsilon, or not at all."""
     from peerveil.truth.estimate import fit_source
 
-    result, workers = fit_source(_answers(inputs), epsilon=epsilon, **action.arguments(but=("epsilon", "randomized")))
-    outcome = _outcome(question, result, workers, inputs.table)
+    settings = action.arguments(but=("epsilon", "randomized", "gold"))
+    result, workers = fit_source(_answers(inputs), epsilon=epsilon, gold=gold_of(inputs), **settings)
+    outcome = _outcome(question, result, workers, inputs)
     if action.classes is None and (epsilon is not None or isinstance(action, LabelAnswers)):
         outcome.private.findings.insert(
             0,
@@ -302,23 +305,25 @@ def _infer(
     return outcome, result
 
 
-def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table: Labels | None) -> Outcome:
+def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, inputs: Inputs[Labels]) -> Outcome:
     """Labels for everybody, abilities by worker for the operator."""
     import numpy as np
 
     from peerveil.core.guarantee import ONE_ANSWER
     from peerveil.data.table import plural
-    from peerveil.truth.result import CONFIDENCE
+    from peerveil.truth.guarantee import whole_person
 
+    table = inputs.table
     tasks, answers, people = len(result.tasks), int(result.loads.sum()), result.loads.size
     confidence, ability = float(result.confidence.mean()), float(np.median(result.abilities))
     part = OutcomePart(
-        f"{int((result.confidence >= 0.9).sum()):,} of {plural(tasks, 'label')} have a confidence of at least 90%; the list is "
-        "in labels.csv. Confidences are too high where people share errors.",
+        f"{int((result.confidence >= 0.9).sum()):,} of {plural(tasks, 'label')} have {result.confidence_in_words}; the list is "
+        "in labels.csv.",
         [
             f"{plural(tasks, 'task')} labeled from {plural(answers, 'answer')} of {plural(people, 'worker')}. The mean "
             f"confidence of the labels is {100 * confidence:.0f}%, the median estimated ability {ability:.2f}.",
-            CONFIDENCE,
+            result.about_confidence,
+            result.about_abilities,
             *([] if result.evidence is None else [result.evidence.in_words]),
         ],
         {
@@ -337,6 +342,7 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
     outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
     caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."
+    add_gold(outcome, result, gold_of(inputs))
     outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)
     unit = result.guarantee.unit
     if unit == result.person_guarantee.unit:
@@ -348,6 +354,8 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
         "Somebody who sees the answers that everybody sent learns about one answer at most what the guarantee states; labels and "
         "abilities are computed from them and reveal no more."
     ]
+    if person := whole_person(result.guarantee, result.person_guarantee, result.most):
+        outcome.attack.append(person)
     if table is not None and table.has_truth:
         accuracy, balanced = result.accuracy(table.truths())
         private.findings.append(
@@ -359,5 +367,6 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, table
 
 
 ACTIONS: Final[tuple[type[Action[Any]], ...]] = (
-    RandomizeAnswers, InferLabels, LabelAnswers, CompareEpsilons, PlanCollection, SimulateCrowd
+    RandomizeAnswers, InferLabels, LabelAnswers, ChooseGold, EstimateShares, EstimateAgreement, PublishLabels, PreviewLabels,
+    CompareEpsilons, PlanCollection, PlanPoll, SimulateCrowd,
 )  # fmt: skip

@@ -26,6 +26,10 @@ Unit = Annotated[
     Literal["answer", "person"],
     common("What epsilon protects: each answer, or all answers of one person together.", "Unit of protection"),
 ]
+Engine = Annotated[
+    Literal["auto", "memory", "duckdb", "spark"],
+    Setting("Where to compute: in memory, out of core (duckdb), or on a Spark cluster; auto chooses by size."),
+]
 SeenClasses = Annotated[Classes | None, common("Classes of answers; by default those in the data.", "Possible answers")]
 _TO_TRY: Final = common("Privacy budgets (epsilon) to try.", "Epsilons to try")
 Seed = Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the simulation.")]

@@ -11,6 +11,14 @@ improved.
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
   :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
   table, a file of randomized answers or files of a database alike.
+- **Check it on gold tasks**: :func:`choose_gold` chooses tasks for an expert to answer; with ``gold=`` an estimator reports the
+  accuracy of its labels with an interval, and calibrates confidences (:mod:`peerveil.truth.gold`).
+- **Shares of a population**: :func:`estimate_shares`, for a poll; :mod:`peerveil.truth.shares_groups` compares groups,
+  :mod:`peerveil.truth.shares_cross` joins two questions, :mod:`peerveil.truth.shares_regression` explains an answer.
+  :func:`plan_shares` says how many people are needed.
+- **Agreement** between people: :func:`agreement` gives alpha and kappa of what people think, with intervals,
+  from their randomized answers.
+- **Publish** labels per annotator, with a data card: :func:`publish_labels`; :mod:`peerveil.truth.publish` previews it.
 - **Choose epsilon first**: :func:`plan_truth` gives a :class:`TruthPlan` (for a crowd like that of an earlier run:
   :func:`abilities_like`); :func:`compare_truth` gives a :class:`TruthComparison` on answers that you hold.
 - **Attack it**: :mod:`peerveil.truth.adversary`. **Simulate**: :func:`simulate_crowd`.
@@ -28,12 +36,17 @@ expected counts (``e_step``). ``em`` holds both protocols and the loop; the mode
 True
 """
 
+from peerveil.truth.coefficients import agreement
 from peerveil.truth.em import EMNotConverged
 from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+from peerveil.truth.gold import choose_gold
 from peerveil.truth.guarantee import NotRandomized
 from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
+from peerveil.truth.publish import publish_labels
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
 from peerveil.truth.result import TruthResult
+from peerveil.truth.shares import estimate_shares
+from peerveil.truth.shares_plan import plan_shares
 from peerveil.truth.simulate import abilities_like, simulate_crowd
 
 __all__ = [
@@ -47,8 +60,13 @@ __all__ = [
     "TruthPlan",
     "TruthResult",
     "abilities_like",
+    "agreement",
+    "choose_gold",
     "compare_truth",
+    "estimate_shares",
+    "plan_shares",
     "plan_truth",
+    "publish_labels",
     "randomize",
     "randomize_answers",
     "simulate_crowd",

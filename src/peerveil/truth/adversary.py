@@ -33,11 +33,13 @@ from peerveil.core.errors import BadInput
 from peerveil.core.exact import Number, probability, whole
 from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
+from peerveil.data import Labels
 from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import GridModel
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import Channel, ClassPrior
+from peerveil.truth.publish import publish_labels
 from peerveil.truth.wire import Client, invitation
 
 _MOST_OUTCOMES: Final = 200_000
@@ -197,9 +199,24 @@ def _client(answer: str, count: int, _: Randomness) -> list[str]:
     return [json.loads(Client(terms).randomize(0, answer))["label"] for _ in range(count)]
 
 
+def _data_set(sheets: NDArray[Any], count: int, randomness: Randomness) -> list[str]:
+    """``count`` whole data sets as they are published: labels, card and agreement."""
+    workers, tasks = (part.ravel() for part in np.indices(sheets.shape))
+    table = Labels(task=tasks, worker=workers, label=sheets.ravel(), truth=sheets.ravel())
+    runs = (publish_labels(table, epsilon=1, classes=2, randomness=randomness) for _ in range(count))
+    return ["".join(published.contents().values()) for published in runs]
+
+
+def _classes_as_seen(sheet: tuple[int, ...], count: int, randomness: Randomness) -> Floats:
+    """``count`` outputs of somebody who took the list of classes from the answers."""
+    response = Response(1, len(set(sheet)))
+    sent = randomness.respond(np.tile(np.array(sheet), (count, 1)), response).astype(float)
+    return np.column_stack([sent, np.full(count, float(response.k))])
+
+
 @register
 def claims() -> Iterator[Claim]:
-    """The response, the client and the whole pipeline over neighboring answers, and three that break their claim."""
+    """The response, the client, the whole pipeline and labels for publication, and four that break their claim."""
     answers = ("truth.randomize_answers", "truth.PrivateDawidSkene")
     one_answer = partial(Claim, covers=answers, guarantee=Guarantee.local_attribute_dp(1))
     whole_person = Guarantee.local_dp(
@@ -219,6 +236,21 @@ def claims() -> Iterator[Claim]:
         pairs=(Neighbors("no and yes", "no", "yes"),),
         guarantee=Guarantee.local_attribute_dp(1),
         samples=20_000,
+    )
+    one_label = partial(Claim, covers=("truth.publish_labels",), guarantee=Guarantee.local_attribute_dp(1))
+    changed = np.array([[0, 1], [1, 1]]), np.array([[1, 1], [1, 1]])
+    yield one_label(
+        name="truth: labels for publication, epsilon 1",
+        mechanism=_data_set,
+        pairs=(Neighbors("one of two annotators, first task", *changed),),
+        samples=400,
+    )
+    yield one_label(
+        name="truth: classes as seen",
+        mechanism=_classes_as_seen,
+        pairs=(Neighbors("a class that one annotator gave once", (0, 1, 2), (0, 1, 1)),),
+        samples=20_000,
+        fault="the list of classes was read off the answers, so that it shows that somebody gave a rare one",
     )
     yield one_answer(
         name="truth: an answer randomized twice",

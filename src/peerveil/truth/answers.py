@@ -67,7 +67,7 @@ class EncodedAnswers:
     @property
     def vote_shares(self) -> Floats:
         """The share of each class among the answers to each task; even for a task without answers."""
-        total = self.votes.sum(axis=1, keepdims=True)
+        total = np.diff(self.start)[:, None].astype(np.float64)
         shares = np.full_like(self.votes, 1 / self.k)
         np.divide(self.votes, total, out=shares, where=total > 0)
         return shares
@@ -127,11 +127,12 @@ class EncodedAnswers:
         start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
         return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
 
-    def sample(self) -> EncodedAnswers:
-        """Whole tasks, evenly spaced, with about ``sample_size`` answers; the same on every engine."""
-        if len(self) <= self.sample_size:
+    def sample(self, size: int | None = None) -> EncodedAnswers:
+        """Whole tasks, evenly spaced, with about ``size`` answers (default: ``sample_size``); the same on every engine."""
+        size = self.sample_size if size is None else size
+        if len(self) <= size:
             return self
-        chosen = np.arange(0, len(self.tasks), math.ceil(len(self) / self.sample_size))
+        chosen = np.arange(0, len(self.tasks), math.ceil(len(self) / size))
         sizes = np.diff(self.start)[chosen]
         start = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
@@ -155,21 +156,21 @@ class EncodedAnswers:
         except (KeyError, TypeError) as error:
             raise BadInput(argument, got=error.args[0], want="ids of tasks that have answers") from None
 
-    def gold_codes(self, gold: ById[Hashable] | None) -> NDArray[np.int32] | None:
+    def known_codes(self, answers: ById[Hashable] | None) -> NDArray[np.int32] | None:
         """The class of every task whose correct answer is known, -1 for the others."""
-        if gold is None:
+        if answers is None:
             return None
         known = np.full(len(self.tasks), -1, dtype=np.int32)
-        known[self.task_codes(gold, "gold")] = encode_gold(gold, self.classes)
+        known[self.task_codes(answers, "known")] = encode_known(answers, self.classes)
         return known
 
 
-def encode_gold(gold: ById[Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
+def encode_known(answers: ById[Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:
     """Known correct answers as codes."""
-    for task, answer in gold.items():
+    for task, answer in answers.items():
         if _plain(answer) not in classes:
-            raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
-    return np.array([classes.index(_plain(answer)) for answer in gold.values()], dtype=np.int32)
+            raise BadInput(f"known[{task!r}]", got=answer, want=f"one of the classes {list(classes)}")
+    return np.array([classes.index(_plain(answer)) for answer in answers.values()], dtype=np.int32)
 
 
 def history_counts(history: ById[tuple[float, float]] | None, workers: pl.Series) -> Floats | None:

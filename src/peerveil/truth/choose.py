@@ -29,17 +29,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
-from peerveil.truth.em import EMFit, Engine, Limits
+from peerveil.truth.confusions import accepted, candidates
+from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior, majority_posterior
+from peerveil.truth.models import STRENGTH, Channel, ClassPrior, common_ability, majority_posterior
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
@@ -54,6 +55,8 @@ _STRONG_EVIDENCE: Final = math.log(10.0)  # nats
 _LEAST_WEIGHT: Final = 0.01  # of a model in the average
 _ROUGH_CELLS: Final = 41  # of the grids of fits that are only compared
 _ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
+_SAME_PLACE: Final = 0.01  # of all answers: fits whose expected counts differ by less have reached the same maximum
+_HOPELESS: Final = 40.0  # nats below the best: a weight of e^-40
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Evidence:
 
     bounds: dict[tuple[str, bool], float]
     """By biases and shift, the logarithms of the likelihoods of the six explanations, relative to the best."""
+    confusions: dict[str, float] = field(default_factory=dict)
+    """Models of confused classes that are averaged with the others: by how many nats each predicts held-out reports better."""
 
     @property
     def probabilities(self) -> dict[str, float]:
@@ -90,9 +95,12 @@ class Evidence:
     @property
     def model(self) -> str:
         """The name of what was chosen."""
-        if self.weight == 0:
-            return "one-coin (auto)"
-        return "two-coin (auto)" if self.weight == 1 else f"{self.weight:.2f} two-coin, else one-coin (auto)"
+        coins = (
+            f"{self.weight:.2f} two-coin, else one-coin"
+            if 0 < self.weight < 1
+            else ("two-coin" if self.weight else "one-coin")
+        )
+        return f"{' and '.join((coins, *self.confusions))} (auto)"
 
     @property
     def in_words(self) -> str:
@@ -119,8 +127,10 @@ class Pilot:
 
     One-coin is fitted with priors of several strengths, classes being even; then once more with estimated shares of classes. It
     uses answers only, so that choices are equal on every engine. It finds the ``strength`` of the prior on abilities under which
-    the answers are likeliest, their ``mean`` and the ``posterior`` [task, class]; whether the answers are ``silent`` about
-    differences between abilities; and whether they show classes of different sizes (``skewed``).
+    the answers are likeliest and their ``mean``; whether the answers are ``silent`` about differences between abilities; and
+    whether they show classes of different sizes (``skewed``).
+
+    Every fit begins where one of a similar model ended, and ends early if it cannot win any more.
     """
 
     def __init__(
@@ -132,33 +142,74 @@ class Pilot:
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._where = MemoryEngine(self.answers), Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
-        mean = float(np.clip(majority_posterior(self.answers.votes, channel)[1], 0.1, 0.95))
-        self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, mean=mean, history=history)
-        fits = {s: one_coin(self._even, strength=s).fit(*self._where) for s in STRENGTHS}
-        bounds = {strength: fit.objective for strength, fit in fits.items()}
+        self._engine = MemoryEngine(self.answers)
+        self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
+        self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
+        mean = float(np.clip(common_ability(self.answers.votes, channel), 0.1, 0.95))
+        first = one_coin(self._even, strength=STRENGTH, mean=mean)
+        runs = {STRENGTH: self._climb(EMRun(first, self._engine, self._engine.start(None, "correct")))}
+        for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
+            last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
+            model = one_coin(self._even, strength=strength, mean=_mean(last))
+            runs[strength] = self._climb(EMRun(model, self._engine, last.counts), least)
+        bounds = {strength: run.objective for strength, run in runs.items()}
         self.strength = max(
             STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
         )
-        best = fits[self.strength]
-        self.posterior, self.mean = best.posterior, float(best.details["prior_mean"])
+        self._best = best = runs[self.strength]
+        self.mean = _mean(best)
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
-        free = one_coin(ClassPrior(channel.k), strength=self.strength).fit(*self._where, self.posterior)
+        estimated = one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean)
+        free = self._climb(EMRun(estimated, self._engine, best.counts))
         self.skewed = free.objective - best.objective > self._price
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
 
         Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
-        there no model recovers.
+        there no model recovers. Strong biases are fitted from both; the others begin where these fits ended.
         """
-        bounds = {}
-        for (name, bias), shift in product(BIASES.items(), (False, True)):
-            model = partial(self._model, self._even, strength=self.strength, bias=bias, shift=shift, mean=self.mean)
-            fits = [model().fit(*self._where, start) for start in (None, self.posterior)]
-            bounds[name, shift] = max(fit.objective for fit in fits) - self._price * shift
+        of_one_coin = self._engine.e_step(self._best.parameters, "correct by class").counts
+        bounds: dict[tuple[str, bool], float] = {}
+
+        def explain(name: str, shift: bool, starts: list[ExpectedCounts]) -> list[EMRun]:
+            least = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
+            runs: list[EMRun] = []
+            for counts in starts:
+                model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
+                run = EMRun(model, self._engine, counts)
+                runs.append(self._climb(run, max([least, *(run.objective for run in runs)])))
+            bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
+            return runs
+
+        explain("none", False, [self._best.counts])
+        strong = _distinct(explain("strong", False, [of_one_coin, self._engine.start(None, "correct by class")]))
+        some = _distinct(explain("some", False, strong))
+        explain("none", True, [of_one_coin, *strong])
+        explain("some", True, some)
+        explain("strong", True, strong)
         top = max(bounds.values())
-        return Evidence({key: value - top for key, value in bounds.items()})
+        return Evidence({key: bounds[key] - top for key in product(BIASES, (False, True))})
+
+    def _climb(self, run: EMRun, least: float = -math.inf) -> EMRun:
+        """EM to convergence, or until the objective is not going to reach ``least``."""
+        while not run.ended(self._limits) and not (run.objectives and run.objective + run.outlook < least):
+            run.step()
+        return run
+
+
+def _mean(run: EMRun) -> float:
+    return float(run.parameters.details["prior_mean"])
+
+
+def _distinct(runs: list[EMRun]) -> list[ExpectedCounts]:
+    """Where runs ended; once where several ended in the same place."""
+    places: list[ExpectedCounts] = []
+    for run in sorted(runs, key=lambda run: -run.objective):
+        correct, answers = run.counts.by_worker, float(run.counts.loads.sum())
+        if all(np.abs(place.by_worker - correct).sum() > _SAME_PLACE * answers for place in places):
+            places.append(run.counts)
+    return places
 
 
 class AutoModel:
@@ -175,12 +226,32 @@ class AutoModel:
             for biases, weight in evidence.weights.items()
             if weight > 0
         ]
+        if gains := self._confusions():
+            evidence = replace(evidence, confusions=gains)
+            models = [model for name, model in self._candidates().items() if name in gains]
+            fits = [(weight / 2, fit) for weight, fit in fits]
+            fits += [(0.5 / len(models), model.fit(engine, limits, start)) for model in models]
         fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
             fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
         return fit
+
+    def _candidates(self) -> Mapping[str, EMModel]:
+        pilot = self.pilot
+        workers = len(pilot.answers.workers)
+        return candidates(pilot.channel, self.class_prior, workers, pilot.strength, pilot.mean, self.history)
+
+    def _confusions(self) -> dict[str, float]:
+        """The models of confused classes to average with, and what speaks for each (:mod:`peerveil.truth.confusions`)."""
+        pilot = self.pilot
+        if pilot.channel.k == 2:
+            return {}  # with two classes every confusion is a bias
+        one_coin = GridModel(
+            pilot.channel, self.class_prior, pilot.answers.loads, pilot.strength, mean=pilot.mean, history=self.history
+        )
+        return accepted(pilot.answers, one_coin, self._candidates(), pilot.channel)
 
     def _model(self, biases: str, engine: Engine) -> GridModel:
         # for labels more cautious than in the pilot: they suffer more from too much bias than from too little

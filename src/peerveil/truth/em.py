@@ -15,7 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from peerveil.truth.answers import EncodedAnswers
     from peerveil.truth.choose import Evidence
 
+Counted: TypeAlias = Literal["correct", "correct by class", "answers by class"]
+"""What an M-step reads of every worker: ``by_worker`` and ``loads`` of :class:`ExpectedCounts` have one of three shapes."""
+
+_LONGEST_SERIES: Final = 20.0  # of the last rise: EM whose rises shrink by 5% or more in an iteration
 _ERROR_OF_NO_INFORMATION: Final = 0.5 / math.sqrt(3)  # standard deviation of a uniform ability
 
 
@@ -58,27 +62,35 @@ class ExpectedCounts:
     """What an M-step reads, in expectation over the posteriors."""
 
     by_class: Floats  # [class]: tasks of each class
-    by_worker: Floats  # [worker]: correct answers; or [worker, answer, class]: answers by what is correct
-    loads: Floats  # [worker]: answers
+    by_worker: Floats
+    """Correct answers, [worker] or [worker, class]; or answers by what is correct, [worker, answer, class]."""
+    loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
-    def correct_and_all(self) -> tuple[Floats, Floats]:
-        """Correct answers, and all answers: [worker], or [worker, class] where they were counted by class."""
-        if self.by_worker.ndim == 1:
-            return self.by_worker, self.loads
-        diagonal = np.arange(self.by_class.size)
-        return self.by_worker[:, diagonal, diagonal], self.by_worker.sum(axis=1)
+    @classmethod
+    def of_table(cls, by_class: Floats, table: Floats, loads: Floats, counted: Counted) -> ExpectedCounts:
+        """What is to be counted, from answers by what is correct: [worker, answer, class]."""
+        if counted == "answers by class":
+            return cls(by_class, table, loads)
+        correct = np.diagonal(table, axis1=1, axis2=2)
+        return (
+            cls(by_class, correct.sum(axis=1), loads)
+            if counted == "correct"
+            else cls(by_class, correct, table.sum(axis=1))
+        )
 
 
 @dataclass(slots=True)
 class CoinWeights:
-    """One-coin: log-probability of the correct answer, and of each other answer, by worker."""
+    """Log-probability of the correct answer, and of each other answer: [worker], or [worker, class] by what is correct."""
 
     correct: Floats
     wrong: Floats
 
     def table(self, k: int) -> Floats:
         """The same as [worker, answer, class]."""
-        return np.where(np.eye(k, dtype=bool), self.correct[:, None, None], self.wrong[:, None, None])
+        workers = len(self.correct)
+        correct, wrong = (part.reshape(workers, 1, -1) for part in (self.correct, self.wrong))
+        return np.where(np.eye(k, dtype=bool), correct, wrong)
 
 
 @dataclass(slots=True)
@@ -113,11 +125,11 @@ class Engine(Protocol):
     def answers(self) -> EncodedAnswers:
         """The answers; a sample of them, about two million, where they need not fit in memory."""
 
-    def start(self, posterior: Floats | None, *, one_coin: bool) -> ExpectedCounts:
-        """Initialize the posteriors (default: vote shares) and return their expected counts."""
+    def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
+        """The expected counts of posteriors to begin with (default: vote shares)."""
 
-    def e_step(self, parameters: Parameters) -> EStep:
-        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
+    def e_step(self, parameters: Parameters, counted: Counted) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts."""
 
     def correct_moments(self) -> Floats:
         """Two rows, by worker: expected correct answers, and the sum of c (1 - c), c the probability that one is correct."""
@@ -161,7 +173,7 @@ class Model(Protocol):
 class EMModel(ABC):
     """A model that EM fits."""
 
-    one_coin: bool  # whether the M-step reads only the number of each worker's correct answers
+    counted: Counted  # what the M-step reads
 
     @abstractmethod
     def m_step(self, counts: ExpectedCounts) -> Parameters:
@@ -169,31 +181,70 @@ class EMModel(ABC):
 
     def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
         """Iterate M-steps and E-steps until the objective has converged."""
-        counts = engine.start(start, one_coin=self.one_coin)
-        objectives: list[float] = []
-        change = math.inf
-        while len(objectives) < limits.iterations and not change < limits.tolerance:
-            parameters = self.m_step(counts)
-            step = engine.e_step(parameters)
-            counts = step.counts
-            objectives.append(step.log_likelihood - parameters.penalty)
-            if len(objectives) > 1:
-                change = abs(objectives[-1] - objectives[-2]) / max(1.0, abs(objectives[-1]))
-        converged = change < limits.tolerance
-        if limits.must_converge and not converged:
-            raise EMNotConverged(limits.iterations, change, limits.tolerance)
+        run = EMRun(self, engine, engine.start(start, self.counted))
+        while not run.ended(limits):
+            run.step()
+        if limits.must_converge and not run.converged(limits):
+            raise EMNotConverged(limits.iterations, run.change, limits.tolerance)
         tasks, posterior = engine.posterior()
         return EMFit(
             tasks=tasks,
             posterior=posterior,
-            class_shares=np.exp(parameters.log_prior),
-            abilities=parameters.abilities,
-            standard_errors=_with_unknown_labels(parameters.standard_errors, engine),
-            objectives=objectives,
-            converged=converged,
-            objective=objectives[-1],
-            details=parameters.details,
+            class_shares=np.exp(run.parameters.log_prior),
+            abilities=run.parameters.abilities,
+            standard_errors=_with_unknown_labels(run.parameters.standard_errors, engine),
+            objectives=run.objectives,
+            converged=run.converged(limits),
+            objective=run.objective,
+            details=run.parameters.details,
         )
+
+
+class EMRun:
+    """EM in progress. All that an iteration needs of the one before are its expected counts, so that runs may take turns."""
+
+    parameters: Parameters
+
+    def __init__(self, model: EMModel, engine: Engine, counts: ExpectedCounts) -> None:
+        self.model, self.engine, self.counts = model, engine, counts
+        self.objectives: list[float] = []
+
+    def step(self) -> None:
+        """One M-step and one E-step."""
+        self.parameters = self.model.m_step(self.counts)
+        step = self.engine.e_step(self.parameters, self.model.counted)
+        self.counts = step.counts
+        self.objectives.append(step.log_likelihood - self.parameters.penalty)
+
+    @property
+    def objective(self) -> float:
+        """The objective after the last step."""
+        return self.objectives[-1]
+
+    @property
+    def rise(self) -> float:
+        """By how much the last step raised the objective; infinite after the first."""
+        return self.objectives[-1] - self.objectives[-2] if len(self.objectives) > 1 else math.inf
+
+    @property
+    def outlook(self) -> float:
+        """What the objective may still gain: three times the geometric series of the last two rises, at most 20 last rises."""
+        before = self.objectives[-2] - self.objectives[-3] if len(self.objectives) > 2 else 0.0
+        ratio = self.rise / before if before > 0 else 1.0
+        return self.rise * (min(_LONGEST_SERIES, 3 / (1 - ratio)) if ratio < 1 else _LONGEST_SERIES)
+
+    @property
+    def change(self) -> float:
+        """The same as a share of the objective's size."""
+        return abs(self.rise) / max(1.0, abs(self.objective)) if self.objectives else math.inf
+
+    def converged(self, limits: Limits) -> bool:
+        """Whether the last step changed the objective by less than the tolerance."""
+        return self.change < limits.tolerance
+
+    def ended(self, limits: Limits) -> bool:
+        """Whether EM has converged, or may not go on."""
+        return self.converged(limits) or len(self.objectives) >= limits.iterations
 
 
 def _with_unknown_labels(errors: Floats, engine: Engine) -> Floats:

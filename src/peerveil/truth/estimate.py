@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ from peerveil.data.engines import quiet
 from peerveil.truth.answers import ById, EncodedAnswers, decode_classes, history_counts, read_classes
 from peerveil.truth.choose import AutoModel, Pilot
 from peerveil.truth.em import Engine, Limits, Model
+from peerveil.truth.gold import calibrate
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.guarantee import NotRandomized, device_guarantee
 from peerveil.truth.memory import MemoryEngine
@@ -50,13 +51,19 @@ class _Estimator(ABC):
     """What both estimators share; parameters and attributes as of :class:`PrivateDawidSkene`."""
 
     workers_: WorkerAbilities
+    known: ById[Hashable] | None = None
     limits = Limits()
 
     def __init__(
-        self, *, epsilon: Number | None, classes: int | Sequence[Hashable] | None = None, repeated: str = "all"
+        self,
+        *,
+        epsilon: Number | None,
+        classes: int | Sequence[Hashable] | None = None,
+        repeated: str = "all",
+        gold: object = None,
     ) -> None:
         self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
-        self.classes, self.repeated = classes, repeated
+        self.classes, self.repeated, self.gold = classes, repeated, gold
 
     @property
     def epsilon(self) -> float | None:
@@ -100,10 +107,14 @@ class _Estimator(ABC):
             answer_epsilon=self.exact_epsilon,
             most_answers=engine.answers.most_sent,
             evidence=fit.evidence,
-            details={**fit.details, "objectives": fit.objectives},
+            details={**fit.details, "objectives": fit.objectives, "known_tasks": tuple(self.known or ())},
         )
+        result = result.doubted(engine.answers.votes)
+        if self.gold is not None:
+            contrast = Channel.of(self.epsilon, len(engine.classes)).contrast
+            result = calibrate(result, self.gold, engine.answers.sample(), contrast)
         self.workers_ = WorkerAbilities.of(engine.workers, result)
-        return result.doubted(engine.answers.votes)
+        return result
 
 
 class PrivateMajority(_Estimator):
@@ -115,7 +126,7 @@ class PrivateMajority(_Estimator):
         Of the response for one answer; ``None`` if answers were not randomized.
     classes
         The classes, or how many there are; by default those among the answers, which are public.
-    repeated
+    repeated, gold
         As of :class:`PrivateDawidSkene`.
 
     Attributes
@@ -170,8 +181,12 @@ class PrivateDawidSkene(_Estimator):
     history
         Correct and wrong answers of workers in earlier work: a mapping of worker to two numbers, such as
         ``workers_.history()`` of an earlier fit.
+    known
+        Known correct answers that enter the inference: a mapping of tasks to classes.
     gold
-        Known correct answers: a mapping of tasks to classes.
+        Correct answers to gold tasks, chosen at random (:func:`peerveil.truth.choose_gold`), which do not enter it: they check
+        the labels (``result.gold``) and calibrate confidences and abilities (:mod:`peerveil.truth.gold`). A mapping of tasks to
+        answers, or a table with columns task and truth (or label). At least 10; 30 or more are recommended.
     repeated
         What to do with several answers of one worker to one task: ``"all"``, ``"first"``, ``"last"`` or ``"refuse"``.
     iterations, tolerance, must_converge
@@ -206,13 +221,14 @@ class PrivateDawidSkene(_Estimator):
         ability_prior: str | float | None = "auto",
         start: str | Floats = "majority",
         history: ById[tuple[float, float]] | None = None,
-        gold: ById[Hashable] | None = None,
+        known: ById[Hashable] | None = None,
+        gold: object = None,
         repeated: str = "all",
         iterations: int = 500,
         tolerance: float = 1e-6,
         must_converge: bool = True,
     ) -> None:
-        super().__init__(epsilon=epsilon, classes=classes, repeated=repeated)
+        super().__init__(epsilon=epsilon, classes=classes, repeated=repeated, gold=gold)
         one_of(model, "model", MODELS)
         if isinstance(start, str) and start != "majority":
             raise BadInput("start", got=start, want="'majority', or an array of probabilities")
@@ -224,7 +240,7 @@ class PrivateDawidSkene(_Estimator):
         self.limits = Limits(whole(iterations, "iterations", 1), change, must_converge)
         self.model, self.class_prior, self.ability_prior = model, class_prior, ability_prior
         self.start = None if isinstance(start, str) else np.asarray(start, dtype=np.float64)
-        self.history, self.gold = history, gold
+        self.history, self.known = history, known
         self._last: tuple[TruthResult, EncodedAnswers] | None = None
 
     def fit(
@@ -270,7 +286,7 @@ class PrivateDawidSkene(_Estimator):
             needs = "tasks without answers, other starts than majority, and rules for repeated answers"
             raise BadInput("engine", got=engine, want=f"engine='memory' for {needs}")
         self._last = None
-        with quiet(), TableEngine.open(labels, engine, self.classes, self.gold, connection) as tables:
+        with quiet(), TableEngine.open(labels, engine, self.classes, self.known, connection) as tables:
             return self._infer(tables, guarantee)
 
     def update(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
@@ -296,7 +312,7 @@ class PrivateDawidSkene(_Estimator):
         return self._fit_memory(answers, result.guarantee, start)
 
     def _fit_memory(self, answers: EncodedAnswers, guarantee: Guarantee | None, start: Floats | None) -> TruthResult:
-        result = self._infer(MemoryEngine(answers, answers.gold_codes(self.gold)), guarantee, start)
+        result = self._infer(MemoryEngine(answers, answers.known_codes(self.known)), guarantee, start)
         self._last = result, answers
         return result
 
@@ -338,6 +354,7 @@ def fit_source(
     classes: int | Sequence[Hashable] | None = None,
     class_prior: str = "shrunk",
     engine: str = "auto",
+    gold: object = None,
 ) -> Outputs[TruthResult, WorkerAbilities]:
     """Infer labels and abilities; answers that do not look randomized are noted in the result, without a warning.
 
@@ -352,22 +369,23 @@ def fit_source(
         A model of :class:`PrivateDawidSkene`, or ``"majority"``.
     classes : int or list, optional
         The classes, or how many there are, perhaps written as text; by default those in the data.
-    class_prior, engine : str, optional
+    class_prior, engine, gold : optional
         As of :class:`PrivateDawidSkene`.
     """
     collected = stated_answers(source, epsilon=epsilon, classes=classes, model=model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotRandomized)
         if collected is not None and model != "majority":
-            return collected.fit(model=model, class_prior=class_prior)
+            return collected.fit(model=model, class_prior=class_prior, gold=gold)
         guarantee = None
         if collected is not None:
             source, epsilon, guarantee = collected.answers, collected.response.exact_epsilon, collected.guarantee
             classes = collected.response.labels or collected.response.k
         classes = read_classes(classes, source if isinstance(source, Labels) else None)
         if model == "majority":
-            majority = PrivateMajority(epsilon=epsilon, classes=classes)
+            majority = PrivateMajority(epsilon=epsilon, classes=classes, gold=gold)
             labels = open_answers(source) if is_source(source) else source
             return Outputs(majority.fit(labels, guarantee=guarantee), majority.workers_)
-        estimator = PrivateDawidSkene(epsilon=epsilon, model=model, classes=classes, class_prior=class_prior)
+        settings: dict[str, Any] = {"classes": classes, "class_prior": class_prior, "gold": gold}
+        estimator = PrivateDawidSkene(epsilon=epsilon, model=model, **settings)
         return Outputs(estimator.fit(source, engine=engine), estimator.workers_)

@@ -10,7 +10,9 @@ from typing import Final
 import numpy as np
 
 from peerveil.core.arrays import Floats, Ints
-from peerveil.truth.em import CoinWeights, EMModel, ExpectedCounts, Parameters
+from peerveil.core.lazy import njit
+from peerveil.truth.em import CoinWeights, Counted, EMModel, ExpectedCounts, Parameters
+from peerveil.truth.kernels import exponentiate
 from peerveil.truth.models import STRENGTH, Channel, ClassPrior
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
@@ -68,11 +70,12 @@ class GridModel(EMModel):
     ) -> None:
         self.channel, self.class_prior, self.history = channel, class_prior, history
         self.strength, self.bias, self.shift = float(strength), bias, shift
-        self.one_coin = bias is None and not shift
+        self.counted: Counted = "correct" if bias is None and not shift else "correct by class"
         self.grid = _grid(cells or int(np.clip(4 * math.sqrt(float(loads.max(initial=1))), 41, 801)))
         self.general = self.grid if bias is None else _grid(_GENERAL_CELLS)
         self.log_prior = _log_beta(_MEANS, self.strength, self.general)  # [mean, general]
-        self.in_class = None if bias is None else np.exp(_log_beta(self.general, bias, self.grid))  # [general, grid]
+        in_class = np.zeros((0, 0)) if bias is None else np.exp(_log_beta(self.general, bias, self.grid)).T
+        self.in_class = np.ascontiguousarray(in_class)  # [grid, general]
         # hyperpriors, relative to their peaks: models with more of them must not pay for the fineness of our grids
         on_mean = (_BETA_OF_MEAN[0] - 1) * np.log(_MEANS) + (_BETA_OF_MEAN[1] - 1) * np.log1p(-_MEANS)
         self.on_mean = on_mean - on_mean.max()
@@ -86,87 +89,64 @@ class GridModel(EMModel):
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update the prior mean, all posteriors of abilities, and the common shift."""
-        k, workers = self.channel.k, counts.loads.size
-        columns = 1 if self.one_coin else k
-        hits, total_answers = counts.correct_and_all()
-        hits, misses = hits.reshape(workers, columns), (total_answers - hits).reshape(workers, columns)
-        log_correct, log_wrong = self.log_correct[self.offsets[:columns]], self.log_wrong[self.offsets[:columns]]
+        workers = len(counts.loads)
+        hits = counts.by_worker.reshape(workers, -1)
+        misses, columns = counts.loads.reshape(workers, -1) - hits, hits.shape[1]
+        in_grid = self.log_correct[self.offsets[:columns]], self.log_wrong[self.offsets[:columns]], self.in_class
         chunks = _chunks(workers, columns * self.grid.size)
-        scores = (self._score(hits[part], misses[part], log_correct, log_wrong, part) for part in chunks)
+        scores = (self._score(hits[part], misses[part], in_grid, part) for part in chunks)
         only_score = next(scores) if len(chunks) == 1 else None
         ratio = self._update_mean(scores if only_score is None else [only_score])
         correct, wrong, mean, square = (np.empty((workers, columns)) for _ in range(4))
         hits_on_grid, misses_on_grid = np.zeros((2, columns, self.grid.size))
         penalty = 0.0
         for part in chunks:
-            h, m = hits[part], misses[part]
-            score = self._score(h, m, log_correct, log_wrong, part) if only_score is None else only_score
-            general = score.general * ratio
-            total = general.sum(axis=1, keepdims=True)
-            general /= total
-            for z in range(columns):
-                q = self._posterior_in_class(general, score, z)
-                correct[part, z], wrong[part, z] = q @ log_correct[z], q @ log_wrong[z]
-                mean[part, z], square[part, z] = q @ self.grid, q @ self.grid**2
-                if self.shift:
-                    hits_on_grid[z] += h[:, z] @ q
-                    misses_on_grid[z] += m[:, z] @ q
-            expected = float((h * correct[part]).sum() + (m * wrong[part]).sum())
-            penalty += expected - score.log_scale - float(np.log(total).sum())
+            data = hits[part], misses[part]
+            score = self._score(*data, in_grid, part) if only_score is None else only_score
+            out = correct[part], wrong[part], mean[part], square[part], hits_on_grid, misses_on_grid, self.shift
+            penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
-            value = self.log_correct @ hits_on_grid.T + self.log_wrong @ misses_on_grid.T + self.on_offset[:, None]
-            self.offsets = np.asarray(value.argmax(axis=0))
+            by_offset = self.log_correct[:, None] * hits_on_grid + self.log_wrong[:, None] * misses_on_grid
+            self.offsets = np.asarray((by_offset.sum(axis=2) + self.on_offset[:, None]).argmax(axis=0))
         variance = np.maximum(square - mean**2, 0)
-        weights: CoinWeights | Floats
-        if self.one_coin:
-            weights = CoinWeights(correct[:, 0], wrong[:, 0])
-            abilities, errors = mean[:, 0], np.sqrt(variance[:, 0])
-        else:
-            weights = np.where(np.eye(k, dtype=bool), correct[:, None, :], wrong[:, None, :])
-            abilities, errors = mean.mean(axis=1), np.sqrt(variance.sum(axis=1)) / k
+        weights = CoinWeights(correct[:, 0], wrong[:, 0]) if columns == 1 else CoinWeights(correct, wrong)
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         prior_strength = self.strength if self.bias is None else self.bias
         return Parameters(
             weights,
             log_prior,
             penalty + prior_penalty,
-            abilities=abilities,
-            standard_errors=errors,
+            abilities=mean.mean(axis=1),
+            standard_errors=np.sqrt(variance.sum(axis=1)) / columns,
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 
-    def _score(self, hits: Floats, misses: Floats, log_correct: Floats, log_wrong: Floats, part: slice) -> _Score:
-        """Posteriors of general abilities under the present prior mean, not normalized."""
-        score = self._log_history(part) + self.log_prior[self.mean]
-        if self.in_class is None:
-            return _Score(*_scaled_exp(score + hits @ log_correct + misses @ log_wrong), [], [])
-        # given u the classes are independent: a product of sums over abilities, then a sum over u
-        by_class, inside, log_scale = [], [], 0.0
-        for z in range(hits.shape[1]):
-            raw = np.multiply.outer(hits[:, z], log_correct[z]) + np.multiply.outer(misses[:, z], log_wrong[z])
-            likelihood, log_scale_of_class = _scaled_exp(raw)
-            by_class.append(likelihood)
-            inside.append(np.maximum(likelihood @ self.in_class.T, 1e-300))
-            score = score + np.log(inside[z])
-            log_scale += log_scale_of_class
-        general, log_scale_of_general = _scaled_exp(score)
-        return _Score(general, log_scale + log_scale_of_general, by_class, inside)
+    def _score(self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice) -> _Score:
+        """Posteriors of general abilities under the present prior mean, not normalized, and what their sums would be under
+        the means nearby.
+        """
+        workers, columns = hits.shape
+        log_prior = self._log_history(part) + self.log_prior[self.mean]
+        near, ratios = self._means_nearby()
+        in_classes = columns if self.in_class.size else 0
+        general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
+        inside = np.empty((workers, in_classes, self.general.size))
+        score = _Score(general, likelihood, inside, np.zeros(near.size))
+        score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
+        return score
 
-    def _posterior_in_class(self, general: Floats, score: _Score, z: int) -> Floats:
-        """The posteriors of abilities in a class."""
-        if self.in_class is None:
-            return general
-        q = score.by_class[z] * ((general / score.inside[z]) @ self.in_class)
-        return np.asarray(q / q.sum(axis=1, keepdims=True))
+    def _means_nearby(self) -> tuple[Ints, Floats]:
+        """Prior means to which one iteration may move, and the ratios of their priors to the present one."""
+        near = np.arange(max(0, self.mean - _MAX_MEAN_STEPS), min(_MEANS.size, self.mean + _MAX_MEAN_STEPS + 1))
+        return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[self.mean], -600, 600))
 
     def _update_mean(self, scores: Iterable[_Score]) -> Floats:
         """Move to the prior mean nearby under which the counts are likeliest; returns the ratio of the new and old prior."""
-        near = np.arange(max(0, self.mean - _MAX_MEAN_STEPS), min(_MEANS.size, self.mean + _MAX_MEAN_STEPS + 1))
-        ratios = np.exp(np.clip(self.log_prior[near] - self.log_prior[self.mean], -600, 600))
+        near, ratios = self._means_nearby()
         value = self.on_mean[near].copy()
         for score in scores:
-            value += np.log(np.maximum(score.general @ ratios.T, 1e-300)).sum(axis=0)
+            value += score.log_sums
         best = int(value.argmax())
         self.mean = int(near[best])
         return np.asarray(ratios[best])
@@ -181,15 +161,173 @@ class GridModel(EMModel):
 
 @dataclass(slots=True)
 class _Score:
-    """Posteriors of general abilities, scaled; ``log_scale`` is the sum of logarithms of the scales.
+    """Posteriors of general abilities [worker, general], scaled; ``log_scale`` is the sum of logarithms of the scales.
 
     For two-coin also the likelihoods of abilities in each class, and their sums over these given the general ability.
+    ``log_sums`` has the sums over workers of the logarithms of what the posteriors would add up to under other prior means.
     """
 
     general: Floats
-    log_scale: float
-    by_class: list[Floats]
-    inside: list[Floats]
+    likelihood: Floats
+    inside: Floats
+    log_sums: Floats
+    log_scale: float = 0.0
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Floats]:
+        """The posteriors, the likelihoods and their sums."""
+        return self.general, self.likelihood, self.inside
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def _lower_to_zero(row: Floats) -> float:
+    """Subtract the largest number of a row from all; returns it."""
+    top: float = row[0]
+    for g in range(1, row.size):
+        top = max(top, row[g])
+    for g in range(row.size):
+        row[g] -= top
+    return top
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def weigh(
+    hits: Floats,
+    misses: Floats,
+    log_correct: Floats,
+    log_wrong: Floats,
+    in_class: Floats,
+    log_prior: Floats,
+    ratios: Floats,
+    general: Floats,
+    likelihood: Floats,
+    inside: Floats,
+    log_sums: Floats,
+) -> float:
+    """Fill a score (:class:`_Score`) from the correct and wrong answers of each worker, by class; returns ``log_scale``.
+
+    ``log_prior`` has one row, or one per worker. Loops instead of small matrix products, which libraries spread over threads.
+    """
+    workers, columns = hits.shape
+    cells, abilities, log_scale = general.shape[1], log_correct.shape[1], 0.0
+    for w in range(workers):
+        row = general[w]
+        row[:] = log_prior[w if len(log_prior) > 1 else 0]
+        for z in range(columns):
+            of_ability = likelihood[w, z] if in_class.size else row
+            if in_class.size:
+                of_ability[:] = 0.0
+            for a in range(abilities):
+                of_ability[a] += hits[w, z] * log_correct[z, a] + misses[w, z] * log_wrong[z, a]
+            if in_class.size:
+                log_scale += _lower_to_zero(of_ability)
+        log_scale += _lower_to_zero(row)
+    exponentiate(general.reshape(-1))
+    exponentiate(likelihood.reshape(-1))
+    sums = np.empty(cells)
+    for w in range(workers):
+        row = general[w]
+        # given u the classes are independent: a product of sums over abilities, then a sum over u
+        for z in range(columns if in_class.size else 0):
+            p = likelihood[w, z]
+            for g in range(cells):
+                sums[g] = 1e-300
+            for a in range(0, abilities - 3, 4):  # four at once, so that sums are loaded and stored less often
+                p0, p1, p2, p3 = p[a], p[a + 1], p[a + 2], p[a + 3]
+                r0, r1, r2, r3 = in_class[a], in_class[a + 1], in_class[a + 2], in_class[a + 3]
+                for g in range(cells):
+                    sums[g] += p0 * r0[g] + p1 * r1[g] + p2 * r2[g] + p3 * r3[g]
+            for a in range(abilities - abilities % 4, abilities):
+                for g in range(cells):
+                    sums[g] += p[a] * in_class[a, g]
+            largest = 0.0
+            for g in range(cells):
+                inside[w, z, g] = sums[g]
+                row[g] *= sums[g]
+                largest = max(largest, row[g])
+            scale = 1.0 / largest
+            for g in range(cells):
+                row[g] *= scale
+            log_scale += math.log(largest)
+        for m in range(len(ratios)):
+            total = 0.0
+            for g in range(cells):
+                total += row[g] * ratios[m, g]
+            log_sums[m] += math.log(max(total, 1e-300))
+    return log_scale
+
+
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def expect(
+    hits: Floats,
+    misses: Floats,
+    log_correct: Floats,
+    log_wrong: Floats,
+    in_class: Floats,
+    grid: Floats,
+    ratio: Floats,
+    general: Floats,
+    likelihood: Floats,
+    inside: Floats,
+    correct: Floats,
+    wrong: Floats,
+    mean: Floats,
+    square: Floats,
+    hits_on_grid: Floats,
+    misses_on_grid: Floats,
+    shifted: bool,
+) -> float:
+    """Expectations over the posteriors of a score under a prior whose ``ratio`` to that of the score is given.
+
+    Writes, by worker and class, the expected logarithms of the two probabilities, the mean ability and its square, and adds
+    answers by ability to ``hits_on_grid[z, a]`` and ``misses_on_grid[z, a]``. Returns what the answers are expected to weigh,
+    minus the logarithms of the normalizers. Counts on the grid are needed if models are ``shifted``.
+    """
+    workers, columns = hits.shape
+    cells, abilities, penalty = general.shape[1], grid.size, 0.0
+    from_general = np.ascontiguousarray(in_class.T)
+    u, given_rest, q = np.empty(cells), np.empty(cells), np.empty(abilities)
+    for w in range(workers):
+        total = 0.0
+        for g in range(cells):
+            u[g] = general[w, g] * ratio[g]
+            total += u[g]
+        penalty -= math.log(total)
+        for g in range(cells):
+            u[g] /= total
+        for z in range(columns):
+            if in_class.size:
+                for g in range(cells):
+                    given_rest[g] = u[g] / inside[w, z, g]
+                total = 0.0
+                q[:] = 0.0
+                for g in range(0, cells - 3, 4):  # four at once, as above
+                    r0, r1, r2, r3 = given_rest[g], given_rest[g + 1], given_rest[g + 2], given_rest[g + 3]
+                    c0, c1, c2, c3 = from_general[g], from_general[g + 1], from_general[g + 2], from_general[g + 3]
+                    for a in range(abilities):
+                        q[a] += r0 * c0[a] + r1 * c1[a] + r2 * c2[a] + r3 * c3[a]
+                for g in range(cells - cells % 4, cells):
+                    for a in range(abilities):
+                        q[a] += given_rest[g] * from_general[g, a]
+                for a in range(abilities):
+                    q[a] *= likelihood[w, z, a]
+                    total += q[a]
+                for a in range(abilities):
+                    q[a] /= total
+            else:
+                q[:] = u
+            log_p, log_q, first, second = 0.0, 0.0, 0.0, 0.0
+            for a in range(abilities):
+                log_p += q[a] * log_correct[z, a]
+                log_q += q[a] * log_wrong[z, a]
+                first += q[a] * grid[a]
+                second += q[a] * grid[a] * grid[a]
+            for a in range(abilities if shifted else 0):
+                hits_on_grid[z, a] += hits[w, z] * q[a]
+                misses_on_grid[z, a] += misses[w, z] * q[a]
+            correct[w, z], wrong[w, z], mean[w, z], square[w, z] = log_p, log_q, first, second
+            penalty += hits[w, z] * log_p + misses[w, z] * log_q
+    return penalty
 
 
 def _grid(cells: int) -> Floats:
@@ -201,12 +339,6 @@ def _log_beta(means: Floats, strength: float, grid: Floats) -> Floats:
     raw = (strength * means[:, None] - 1) * np.log(grid) + (strength * (1 - means[:, None]) - 1) * np.log1p(-grid)
     top = raw.max(axis=-1, keepdims=True)
     return np.asarray(raw - top - np.log(np.exp(raw - top).sum(axis=-1, keepdims=True)))
-
-
-def _scaled_exp(score: Floats) -> tuple[Floats, float]:
-    """Exponentials of rows, each scaled to at most 1, and the sum of the logarithms of the scales."""
-    top = score.max(axis=1, keepdims=True)
-    return np.exp(score - top), float(top.sum())
 
 
 def _chunks(workers: int, width: int) -> list[slice]:

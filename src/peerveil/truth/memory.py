@@ -1,181 +1,127 @@
-"""The engine for answers in memory: compiled E-steps over answers that are sorted by task.
-
-One pass does the whole step: the posterior of a task needs its own answers only, and is added to the counts of the workers who
-gave them before the next task is read. So every answer is read twice while it is in the processor's cache, and nothing of the
-size of the data is allocated.
-"""
+"""The engine for answers in memory: compiled E-steps (:mod:`peerveil.truth.kernels`) over answers that are sorted by task."""
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerveil.core.errors import BadInput
-from peerveil.core.lazy import njit
-from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.truth import kernels
+from peerveil.truth.em import CoinWeights, Counted, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from peerveil.core.arrays import Codes, Floats
+    from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
+
+_MOST_CODES: Final = 2**32 - 1
 
 
 class MemoryEngine:
-    """Answers in memory; ``gold`` has the code of each task's known correct answer, -1 where there is none."""
+    """Answers in memory; ``gold`` has the code of each task's known correct answer, -1 where there is none.
+
+    Two classes need one number per task and answer, for every model: the evidence for class 1. More classes have a pass for
+    each kind of counts.
+    """
 
     def __init__(self, answers: EncodedAnswers, gold: NDArray[np.int32] | None = None) -> None:
         self.answers, self.workers, self.classes, self.loads = answers, answers.workers, answers.classes, answers.loads
-        self.gold = np.full(len(answers.tasks), -1, dtype=np.int32) if gold is None else gold
-        self.has_gold = bool((self.gold >= 0).any())
-        self._data = answers.start, answers.worker, answers.label
-        self._posterior = np.empty((len(answers.tasks), answers.k))
+        self.has_gold = gold is not None and bool((gold >= 0).any())
+        self._gold = gold if gold is not None and self.has_gold else np.empty(0, dtype=np.int32)
+        k = answers.k
+        if len(answers.workers) * k > _MOST_CODES:
+            got = Verbatim(f"{len(answers.workers):,} workers and {k:,} classes")
+            raise BadInput("labels", got=got, want=f"at most {_MOST_CODES:,} pairs of a worker and a class")
+        # one code for worker and label; unsigned, so that no position is checked for being negative
+        self._code = answers.worker.astype(np.uint32) * np.uint32(k) + answers.label
+        self._start = answers.start.astype(np.uint64)
+        self._answers_of_code = np.bincount(self._code, minlength=len(self.workers) * k).astype(np.float64)
+        self._posterior = np.empty(len(answers.tasks) if k == 2 else (len(answers.tasks), k))
         self._float_loads = self.loads.astype(np.float64)
 
-    def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
-        """Initialize the posteriors (default: vote shares) and return their expected counts."""
-        shape = self._posterior.shape
+    def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
+        """The expected counts of posteriors to begin with (default: vote shares)."""
+        shape = len(self.answers.tasks), self.answers.k
         if posterior is None:
-            posterior = self.answers.vote_shares
+            posterior = self._vote_shares
         elif posterior.shape != shape or not np.isfinite(posterior).all() or (posterior < 0).any():
             raise BadInput("start", got=posterior, want=f"probabilities of shape {shape}")
-        self._posterior[:] = posterior
-        known = np.flatnonzero(self.gold >= 0)
-        self._posterior[known] = np.eye(shape[1])[self.gold[known]]
-        if one_coin:
-            return self._counts(self.correct_moments()[0])
-        self._by_worker = np.empty((len(self.workers), shape[1], shape[1]))
-        count_answers(*self._data, self._posterior, self._by_worker)
-        return self._counts(self._by_worker)
+        if self.has_gold:
+            known = np.flatnonzero(self._gold >= 0)
+            posterior = posterior.copy()
+            posterior[known] = np.eye(shape[1])[self._gold[known]]
+        by_class = posterior.sum(axis=0)
+        if counted == "correct":
+            return ExpectedCounts(by_class, self._moments(posterior)[0], self._float_loads)
+        if counted == "correct by class":
+            correct, answers = np.zeros((2, len(self.workers), shape[1]))
+            kernels.count_by_class(self._start, self._code, posterior, correct, answers)
+            return ExpectedCounts(by_class, correct, answers)
+        table = np.zeros((len(self.workers), shape[1], shape[1]))
+        kernels.count_answers(self._start, self._code, posterior, table.reshape(-1, shape[1]))
+        return ExpectedCounts(by_class, table, self._float_loads)
 
-    def e_step(self, parameters: Parameters) -> EStep:
-        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
-        weights, state = parameters.weights, (parameters.log_prior, self.gold, self._posterior)
-        if isinstance(weights, CoinWeights):
-            crowd = np.column_stack([weights.correct - weights.wrong, np.zeros(weights.wrong.size)])
+    def e_step(self, parameters: Parameters, counted: Counted) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts."""
+        weights, log_prior, k = parameters.weights, parameters.log_prior, self.answers.k
+        if k == 2:
+            return self._e_step_of_two(
+                weights.table(k) if isinstance(weights, CoinWeights) else weights, log_prior, counted
+            )
+        data, state = (self._start, self._code), (log_prior, self._gold, self._posterior)
+        if not isinstance(weights, CoinWeights):
+            table = np.zeros((len(self.workers), k, k))
+            flat = weights.reshape(-1, k), table.reshape(-1, k)
+            log_likelihood = kernels.table_pass(*data, flat[0], *state, flat[1])
+            return EStep(log_likelihood, self._counts(table, self._float_loads))
+        evidence = weights.correct - weights.wrong
+        if counted == "correct":  # the weights of one-coin models are the same for every class
+            correct = np.zeros(len(self.workers))
             least = float(self.loads @ weights.wrong)  # the weight of all answers, if none were correct
-            return EStep(coin_pass(*self._data, crowd, *state) + least, self._counts(crowd[:, 1].copy()))
-        log_likelihood = table_pass(*self._data, weights, *state, self._by_worker)
-        return EStep(log_likelihood, self._counts(self._by_worker))
+            log_likelihood = least + kernels.coin_pass(*data, evidence, *state, correct)
+            return EStep(log_likelihood, self._counts(correct, self._float_loads))
+        correct, answers = np.zeros((2, len(self.workers), k))
+        wrong, evidence = (np.repeat(w[:, None], k, axis=1) if w.ndim == 1 else w for w in (weights.wrong, evidence))
+        log_likelihood = kernels.class_coin_pass(*data, wrong, evidence, *state, correct, answers)
+        return EStep(log_likelihood, self._counts(correct, answers))
+
+    def _e_step_of_two(self, table: Floats, log_prior: Floats, counted: Counted) -> EStep:
+        """With two classes, posteriors depend on differences of log weights alone; ``table`` is [worker, answer, class]."""
+        table = table.reshape(-1, 2)
+        evidence, log_odds = table[:, 1] - table[:, 0], float(log_prior[1] - log_prior[0])
+        of_class_1 = np.zeros(len(table))
+        total = kernels.two_class_pass(
+            self._start, self._code, evidence, log_odds, self._gold, self._posterior, of_class_1
+        )
+        tasks = len(self.answers.tasks)
+        # the log-likelihood if class 0 were correct everywhere
+        log_likelihood = total + float((self._answers_of_code * table[:, 0]).sum()) + tasks * float(log_prior[0])
+        counts = np.column_stack([np.maximum(self._answers_of_code - of_class_1, 0.0), of_class_1]).reshape(-1, 2, 2)
+        share = float(self._posterior.sum())
+        by_class = np.array([tasks - share, share])
+        return EStep(log_likelihood, ExpectedCounts.of_table(by_class, counts, self._float_loads, counted))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
-        moments = np.zeros((2, len(self.workers)))
-        add_moments(*self._data, self._posterior, *moments)
-        return moments
+        return self._moments(self.posterior()[1])
 
     def posterior(self) -> tuple[pl.Series, Floats]:
         """The tasks' ids, sorted, and their posteriors."""
-        return self.answers.tasks, self._posterior.copy()
+        p = self._posterior
+        return self.answers.tasks, np.column_stack([1.0 - p, p]) if self.answers.k == 2 else p.copy()
 
-    def _counts(self, by_worker: Floats) -> ExpectedCounts:
-        return ExpectedCounts(self._posterior.sum(axis=0), by_worker, self._float_loads)
+    @cached_property
+    def _vote_shares(self) -> Floats:
+        return self.answers.vote_shares
 
+    def _counts(self, by_worker: Floats, loads: Floats) -> ExpectedCounts:
+        return ExpectedCounts(self._posterior.sum(axis=0), by_worker, loads)
 
-@njit(cache=True, inline="always")
-def _normalize(score: Floats, known: int) -> float:
-    """Log-scores of a task to its posterior, in place; returns the logarithm of the normalizer. ``known`` is a class or -1."""
-    if known >= 0:
-        log_normalizer: float = score[known]
-        for z in range(score.size):
-            score[z] = 1.0 if z == known else 0.0
-        return log_normalizer
-    top: float = score[0]
-    for z in range(1, score.size):
-        top = max(top, score[z])
-    total = 0.0
-    for z in range(score.size):
-        score[z] = math.exp(score[z] - top)
-        total += score[z]
-    for z in range(score.size):
-        score[z] /= total
-    return top + math.log(total)
-
-
-@njit(cache=True)
-def table_pass(
-    start: Codes,
-    worker: Codes,
-    label: Codes,
-    weights: Floats,
-    log_prior: Floats,
-    gold: Codes,
-    posterior: Floats,
-    counts: Floats,
-) -> float:
-    """An E-step for any model, with ``weights[w, r, z]``: writes the posteriors and ``counts[w, r, z]``.
-
-    Returns the log-likelihood. ``gold[t]`` is a known class or -1.
-    """
-    k = np.uint64(log_prior.size)  # unsigned, so that no index can be negative and none is checked for it
-    counts[:] = 0.0
-    flat_weights, flat_counts = weights.reshape(-1), counts.reshape(-1)
-    score = np.empty(k)
-    total = 0.0
-    for t in range(start.size - 1):
-        for z in range(k):
-            score[z] = log_prior[z]
-        for i in range(start[t], start[t + 1]):
-            cell = (np.uint64(worker[i]) * k + np.uint64(label[i])) * k
-            for z in range(k):
-                score[z] += flat_weights[cell + z]
-        total += _normalize(score, gold[t])
-        for z in range(k):
-            posterior[t, z] = score[z]
-        for i in range(start[t], start[t + 1]):
-            cell = (np.uint64(worker[i]) * k + np.uint64(label[i])) * k
-            for z in range(k):
-                flat_counts[cell + z] += score[z]
-    return total
-
-
-@njit(cache=True)
-def coin_pass(
-    start: Codes, worker: Codes, label: Codes, crowd: Floats, log_prior: Floats, gold: Codes, posterior: Floats
-) -> float:
-    """:func:`table_pass` for one-coin models, at a cost that does not grow with the number of classes.
-
-    A correct answer weighs ``crowd[w, 0]`` more than a wrong one (whose weight is the same whatever is correct, and is added by
-    the caller). ``crowd[w, 1]`` becomes the expected number of correct answers of worker w. Both stand beside each other, so that
-    a worker is fetched from memory once per task.
-    """
-    k = log_prior.size
-    crowd[:, 1] = 0.0
-    score, total = np.empty(k), 0.0
-    for t in range(start.size - 1):
-        for z in range(k):
-            score[z] = log_prior[z]
-        for i in range(start[t], start[t + 1]):
-            score[label[i]] += crowd[np.uint64(worker[i]), 0]  # unsigned: no index is checked for being negative
-        total += _normalize(score, gold[t])
-        for z in range(k):
-            posterior[t, z] = score[z]
-        for i in range(start[t], start[t + 1]):
-            crowd[np.uint64(worker[i]), 1] += score[label[i]]
-    return total
-
-
-@njit(cache=True)
-def count_answers(start: Codes, worker: Codes, label: Codes, posterior: Floats, counts: Floats) -> None:
-    """The expected counts that belong to given posteriors."""
-    counts[:] = 0.0
-    for t in range(start.size - 1):
-        for i in range(start[t], start[t + 1]):
-            row = counts[worker[i], label[i]]
-            for z in range(posterior.shape[1]):
-                row[z] += posterior[t, z]
-
-
-@njit(cache=True)
-def add_moments(
-    start: Codes, worker: Codes, label: Codes, posterior: Floats, correct: Floats, uncertainty: Floats
-) -> None:
-    """Add c and c (1 - c) of every answer to its worker, c being the probability that it is correct."""
-    for t in range(start.size - 1):
-        for i in range(start[t], start[t + 1]):
-            c = posterior[t, label[i]]
-            correct[worker[i]] += c
-            uncertainty[worker[i]] += c * (1.0 - c)
+    def _moments(self, posterior: Floats) -> Floats:
+        moments = np.zeros((2, len(self.workers)))
+        kernels.add_moments(self._start, self._code, posterior, *moments)
+        return moments

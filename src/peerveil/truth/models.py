@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -19,8 +20,8 @@ from peerveil.core.errors import BadInput
 from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
 
 STRENGTH: Final = 6.0  # answers that the prior on an ability is worth
-_FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
-_INNER_STEPS: Final = 5  # of the EM over hidden answers
+FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
+INNER_STEPS: Final = 5  # of the EM over hidden answers
 _PSEUDO_TASKS: Final = 5.0  # of every class, at the beginning of an estimate of shares
 _SHRINKAGE: Final = 0.2  # how far class shares are estimated
 _MAJORITY_STEPS: Final = 200
@@ -98,12 +99,12 @@ class ClassPrior:
     def m_step(self, tasks_by_class: Floats) -> tuple[Floats, float]:
         """Logarithms of the shares, and their penalty in the objective."""
         if self.shares is not None:
-            return np.log(np.maximum(self.shares, _FLOOR)), 0.0
+            return np.log(np.maximum(self.shares, FLOOR)), 0.0
         pseudo = self.pseudo
         if self.shrinkage is not None:
             pseudo = (1 / self.shrinkage - 1) * float(tasks_by_class.sum()) / self.k
         counts = tasks_by_class + pseudo
-        shares = np.maximum(counts / counts.sum(), _FLOOR)
+        shares = np.maximum(counts / counts.sum(), FLOOR)
         return np.log(shares), -pseudo * float(np.log(self.k * shares).sum())
 
 
@@ -126,7 +127,7 @@ class ConfusionModel(EMModel):
         Correct and wrong answers of each worker in earlier work; they are spread evenly over the classes.
     """
 
-    one_coin = False
+    counted = "answers by class"
 
     def __init__(
         self,
@@ -153,7 +154,7 @@ class ConfusionModel(EMModel):
             self._set_theta(by_class + self.pseudo)
             shown = self.theta
         else:
-            for _ in range(_INNER_STEPS):
+            for _ in range(INNER_STEPS):
                 shown = self.theta @ matrix
                 self._set_theta(self.theta * ((by_class / shown) @ matrix) + self.pseudo)
             shown = self.theta @ matrix
@@ -173,18 +174,18 @@ class ConfusionModel(EMModel):
         )
 
     def _set_theta(self, expected: Floats) -> None:
-        expected = np.maximum(expected, _FLOOR)
+        expected = np.maximum(expected, FLOOR)
         self.theta = expected / expected.sum(axis=2, keepdims=True)
 
 
 class CoinModel(EMModel):
     """One ability per worker without a prior: maximum likelihood, p kept within what the channel can produce."""
 
-    one_coin = True
+    counted = "correct"
 
     def __init__(self, channel: Channel, class_prior: ClassPrior) -> None:
         self.channel, self.class_prior = channel, class_prior
-        self.bounds = max(channel.other, _FLOOR), min(channel.keep, 1 - _FLOOR)
+        self.bounds = max(channel.other, FLOOR), min(channel.keep, 1 - FLOOR)
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update all abilities; a worker without answers is in the middle of the bounds."""
@@ -241,15 +242,40 @@ def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:
     >>> posterior.argmax(axis=1)[:2].tolist(), float(posterior[2, 0])
     ([0, 1], 0.5)
     """
+    ability = common_ability(votes, channel)
+    return _posterior(votes, channel.other + channel.contrast * ability), ability
+
+
+def common_ability(votes: Floats, channel: Channel) -> float:
+    """The ability by maximum likelihood if everybody had the same, by EM over distinct rows of votes.
+
+    >>> round(common_ability(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), Channel.of(None, 2)), 3)
+    0.742
+    """
+    rows, tasks = _distinct_rows(votes)
     k, size = channel.k, votes.sum()
     low, high = 1 / k, min(channel.keep, 1 - 1e-6)
     shown = low + 0.8 * (high - low)
     for _ in range(_MAJORITY_STEPS):
         last = shown
-        shown = float(np.clip((_posterior(votes, shown) * votes).sum() / size, low + 1e-6 * (high - low), high))
+        correct = ((_posterior(rows, shown) * rows).sum(axis=1) * tasks).sum()
+        shown = float(np.clip(correct / size, low + 1e-6 * (high - low), high))
         if abs(shown - last) < 1e-10:
             break
-    return _posterior(votes, shown), (shown - channel.other) / channel.contrast
+    return (shown - channel.other) / channel.contrast
+
+
+def _distinct_rows(votes: Floats) -> tuple[Floats, Floats]:
+    """The distinct rows of votes, and how many tasks have each; rows too long for a number in base max + 1 all stay."""
+    base, k = int(votes.max(initial=0)) + 1, votes.shape[1]
+    if base**k > 2**62:
+        return votes, np.ones(len(votes))
+    places = base ** np.arange(k, dtype=np.int64)
+    key = np.zeros(len(votes), dtype=np.int64)
+    for z in range(k):
+        key += votes[:, z].astype(np.int64) * places[z]
+    keys, tasks = np.unique(key, return_counts=True)
+    return (keys[:, None] // places % base).astype(np.float64), tasks.astype(np.float64)
 
 
 def _posterior(votes: Floats, shown: float) -> Floats:
@@ -265,10 +291,11 @@ def likeliest_class(posterior: Floats) -> Ints:
     >>> likeliest_class(np.array([[0.2, 0.8], [0.5, 0.5], [0.5, 0.5], [0.5, 0.5]])).tolist()[0]
     1
     """
-    top = posterior.max(axis=1, keepdims=True)
-    tied = posterior >= top - 1e-9
-    best = posterior.argmax(axis=1)
-    several = np.flatnonzero(tied.sum(axis=1) > 1)
+    columns = posterior.T  # NumPy is quick along long axes
+    top = reduce(np.maximum, columns)
+    best = columns.argmax(axis=0)
+    tied = posterior >= top[:, None] - 1e-9
+    several = np.flatnonzero(reduce(np.add, tied.T.astype(np.int8)) > 1)
     if several.size:
         seed = round(float(top.sum()) * 1000)  # depends on the answers, and is the same on every engine
         keys = np.random.default_rng(seed).random(posterior.shape)[several]

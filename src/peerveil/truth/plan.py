@@ -134,7 +134,7 @@ def plan_truth(
     numbers = [int(n) for n in answers]
     if not numbers or numbers != sorted(set(numbers)) or numbers[0] < 1:
         raise BadInput("answers", got=answers, want="rising numbers of answers per task")
-    exact = [_read_epsilon(e) for e in epsilons]
+    exact = [read_epsilon_or_none(e) for e in epsilons]
     if not exact or len(set(exact)) < len(exact):
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon, and each once")
     rows: list[TruthPlanRow] = []
@@ -160,7 +160,8 @@ def plan_truth(
     return TruthPlan(float(accuracy), int(classes), ability, tuple(rows), needed)
 
 
-def _read_epsilon(epsilon: Number | None) -> float | None:
+def read_epsilon_or_none(epsilon: Number | None) -> float | None:
+    """One of several epsilons, as a float; None (or "none") for no privacy."""
     if epsilon is None or (isinstance(epsilon, str) and epsilon.strip().lower() == "none"):
         return None
     return printed(read_epsilon(epsilon, "epsilons"), "up")

@@ -24,11 +24,16 @@ from peerveil.truth.guarantee import AnswersResult, NotRandomized, doubt
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
     from peerveil.truth.choose import Evidence
+    from peerveil.truth.gold import GoldCheck
 
 CONFIDENCE: Final = (
     "Confidences assume that people err independently of each other. Where people share errors, confidences are too high; "
-    "only reference answers show how many labels are correct."
+    "only gold tasks, whose correct answers are known, show how many labels are correct."
 )
+ABILITIES: Final = (
+    "The errors of abilities are those that the model implies; where people share errors, they are too small."
+)
+GOLD_ABILITIES: Final = "The errors of abilities include that of the accuracy on gold tasks."
 _ONE_COIN, _TWO_COIN = "one ability for each worker", "an ability for each worker and class"
 _MODELS_IN_WORDS: Final = {
     "one-coin": _ONE_COIN,
@@ -58,7 +63,7 @@ class TruthResult(AnswersResult):
     abilities
         The probability that a worker's own answer, before it was randomized, is correct; one number per worker.
     standard_errors
-        Of the abilities.
+        Of the abilities, as the model implies them: without gold tasks they are too small where people share errors.
     loads
         How many answers each worker sent.
     model
@@ -71,6 +76,9 @@ class TruthResult(AnswersResult):
         The exact epsilon of one answer; ``None`` if answers were not randomized.
     most_answers
         How many answers the busiest person sent, if that is more than the result uses.
+    gold
+        How the labels did on gold tasks (:class:`peerveil.truth.gold.GoldCheck`), on which probabilities and abilities are then
+        calibrated; ``None`` without them.
     doubt
         Why the answers do not look randomized with this epsilon, in words; ``None`` if they do, or if peerveil randomized
         them (:func:`peerveil.truth.guarantee.doubt`).
@@ -93,6 +101,7 @@ class TruthResult(AnswersResult):
     most_answers: int | None = None
     evidence: Evidence | None = None
     doubt: str | None = None
+    gold: GoldCheck | None = None
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -102,8 +111,24 @@ class TruthResult(AnswersResult):
 
     @property
     def confidence(self) -> Floats:
-        """The probability of every task's label."""
+        """The probability of every task's label: calibrated on gold tasks, or else if people err independently."""
         return np.asarray(self.probabilities.max(axis=1))
+
+    @property
+    def about_confidence(self) -> str:
+        """What the confidences assume, in a sentence that stands wherever they are shown."""
+        return CONFIDENCE if self.gold is None else self.gold.about_confidence
+
+    @property
+    def about_abilities(self) -> str:
+        """What the errors of abilities assume."""
+        return ABILITIES if self.gold is None else GOLD_ABILITIES
+
+    @property
+    def confidence_in_words(self) -> str:
+        """What a confidence is called: with gold tasks it is calibrated."""
+        independent = "a confidence of at least 90%, if people err independently"
+        return independent if self.gold is None else "a calibrated confidence of at least 90%"
 
     @property
     def most(self) -> int:
@@ -159,13 +184,14 @@ class TruthResult(AnswersResult):
         model = _MODELS_IN_WORDS.get(self.model, f"between {_ONE_COIN} and one for each class, chosen from the answers")
         return (
             f"{plural(len(self.tasks), 'task')} labeled from {plural(int(self.loads.sum()), 'answer')} of "
-            f"{plural(self.loads.size, 'worker')} ({model}); {sure:,} with a confidence of at least "
-            f"90%; median ability {float(np.median(self.abilities)):.2f}"
+            f"{plural(self.loads.size, 'worker')} ({model}); {sure:,} with {self.confidence_in_words}; "
+            f"median ability {float(np.median(self.abilities)):.2f}"
         )
 
     def __str__(self) -> str:
         lines = [] if self.doubt is None else [f"warning: {self.doubt}"]
-        return "\n".join([*lines, super().__str__(), CONFIDENCE])
+        check = [] if self.gold is None else [f"{self.gold.summary()}.", *self.gold.cautions]
+        return "\n".join([*lines, super().__str__(), *check, self.about_confidence, self.about_abilities])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything about tasks, as JSON values."""
@@ -176,6 +202,8 @@ class TruthResult(AnswersResult):
             "workers": self.loads.size,
             "answers": int(self.loads.sum()),
             "doubt": self.doubt,
+            "about_confidence": self.about_confidence,
+            "gold": None if self.gold is None else self.gold.to_dict(),
             "personal_biases": None if self.evidence is None else self.evidence.probabilities,
             **self._guarantees(),
         }
@@ -256,7 +284,8 @@ def labels_like(frame: object, result: TruthResult, *, probabilities: bool = Fal
     """Labels in the same kind of frame: pandas gives a series (or frame) indexed by task, anything else Polars."""
     if is_pandas(frame):
         pandas = importlib.import_module("pandas")
-        index = pandas.Index(result.tasks.to_list(), name="task")
+        numbered = result.tasks.dtype == pl.Int64  # an index of many numbers is far cheaper from an array
+        index = pandas.Index(result.tasks.to_numpy() if numbered else result.tasks.to_list(), name="task")
         if probabilities:
             return pandas.DataFrame(result.probabilities, index=index, columns=list(result.classes))
         return pandas.Series(result.labels, index=index, name="agg_label")

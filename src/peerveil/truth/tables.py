@@ -25,8 +25,8 @@ from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
 from peerveil.data.labels import check_classes
 from peerveil.data.schema import LABELS
-from peerveil.truth.answers import ById, EncodedAnswers, encode_gold, observed_classes
-from peerveil.truth.em import CoinWeights, EStep, ExpectedCounts, Parameters
+from peerveil.truth.answers import ById, EncodedAnswers, encode_known, observed_classes
+from peerveil.truth.em import CoinWeights, Counted, EStep, ExpectedCounts, Parameters
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
@@ -46,7 +46,7 @@ def count_answers(source: object, connection: BaseBackend | None = None) -> int:
     """How many answers there are; of files that only memory can read, 0."""
     if connection is None and not is_table(source):
         return sum(_rows(path) for path in _files(source))
-    with _open(source, "duckdb", connection) as (_, table):
+    with open_answer_table(source, "duckdb", connection) as (_, table):
         return int(_polars(table.aggregate(n=table.count())).item())
 
 
@@ -58,7 +58,7 @@ def open_answers(source: object, connection: BaseBackend | None = None) -> pl.Da
             return pl.concat(frames)
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
-    with _open(source, "duckdb", connection) as (_, table):
+    with open_answer_table(source, "duckdb", connection) as (_, table):
         return _polars(table.select(*_COLUMNS))
 
 
@@ -79,7 +79,9 @@ def _rows(path: str) -> int:
 
 
 @contextmanager
-def _open(source: object, engine: str, connection: BaseBackend | None) -> Iterator[tuple[BaseBackend, Table]]:
+def open_answer_table(
+    source: object, engine: str, connection: BaseBackend | None
+) -> Iterator[tuple[BaseBackend, Table]]:
     """A connection and the answers on it as a table; a connection that was opened here is closed afterwards."""
     with ExitStack() as stack:
         if connection is None and not is_table(source):
@@ -114,7 +116,7 @@ class TableEngine:
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
-        self.classes = _read_classes(counts["label"], classes)
+        self.classes = known_classes(counts["label"], classes)
         loads = counts.group_by("worker").agg(pl.col("n").sum()).sort("worker")
         self.workers, self.loads = loads["worker"], loads["n"].to_numpy()
         coded = table.select(*_COLUMNS)
@@ -126,7 +128,7 @@ class TableEngine:
         self._gold, self.has_gold = None, bool(gold)
         if gold:
             kind = _polars(self._data.select("task").limit(1))["task"].dtype
-            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_gold(gold, self.classes)}
+            known = {"task": pl.Series(list(gold), dtype=kind), "known": encode_known(gold, self.classes)}
             self._gold = self._store("gold", self._small_table(pl.DataFrame(known)))
 
     @classmethod
@@ -140,7 +142,7 @@ class TableEngine:
         connection: BaseBackend | None = None,
     ) -> Iterator[TableEngine]:
         """The engine on a file, an Ibis table, or a frame in memory; what it stored is removed afterwards."""
-        with _open(labels, engine, connection) as (backend, table):
+        with open_answer_table(labels, engine, connection) as (backend, table):
             tables = cls(backend, table, classes, gold)
             try:
                 yield tables
@@ -162,15 +164,15 @@ class TableEngine:
         worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
         return EncodedAnswers(answers.tasks, self.workers, answers.classes, answers.start, worker, answers.label)
 
-    def start(self, posterior: Floats | None = None, *, one_coin: bool) -> ExpectedCounts:
+    def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
         """Initialize the posteriors with vote shares and return their expected counts."""
         assert posterior is None
         shares = {p: (self._data.r == z).cast("float64").mean() for z, p in enumerate(self._columns("p"))}
         self._posterior = self._store("posterior", self._with_gold(self._data.group_by("task").aggregate(**shares)))
-        return self._counts(one_coin=one_coin)
+        return self._counts(counted)
 
-    def e_step(self, parameters: Parameters) -> EStep:
-        """Update the posteriors; return the log-likelihood and the expected counts by worker and class."""
+    def e_step(self, parameters: Parameters, counted: Counted) -> EStep:
+        """Update the posteriors; return the log-likelihood and the expected counts."""
         p, s, e = (self._columns(stem) for stem in "pse")
         scores = self._scores(parameters)
         shifted = scores.mutate(best=self._ibis.greatest(*(scores[name] for name in s)))
@@ -181,7 +183,7 @@ class TableEngine:
         posterior = summed.select("task", *s, normalizer=normalizer, **shares)
         self._posterior = self._store("posterior", self._with_gold(posterior))
         log_likelihood = _polars(self._posterior.aggregate(total=self._posterior.normalizer.sum())).item()
-        return EStep(float(log_likelihood), self._counts(one_coin=isinstance(parameters.weights, CoinWeights)))
+        return EStep(float(log_likelihood), self._counts(counted))
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
@@ -217,7 +219,7 @@ class TableEngine:
         scores = joined.group_by("task").aggregate(**{s: joined[s].sum() for s in columns})
         return scores.mutate(**{s: scores[s] + float(parameters.log_prior[z]) for z, s in enumerate(columns)})
 
-    def _counts(self, *, one_coin: bool) -> ExpectedCounts:
+    def _counts(self, counted: Counted) -> ExpectedCounts:
         """The expected counts of the stored posteriors."""
         names = self._columns("p")
         p = self._posterior.select("task", *names)
@@ -225,10 +227,8 @@ class TableEngine:
         frame = _polars(joined.group_by("w", "r").aggregate(**{name: joined[name].sum() for name in names}))
         by_worker = np.zeros((self.loads.size, len(names), len(names)))
         by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
-        if one_coin:
-            by_worker = np.trace(by_worker, axis1=1, axis2=2)
         by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
-        return ExpectedCounts(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64))
+        return ExpectedCounts.of_table(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64), counted)
 
     def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""
@@ -273,7 +273,7 @@ def _new_name(stem: str) -> str:
     return f"peerveil_{stem}_{uuid4().hex}"
 
 
-def _read_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
+def known_classes(labels: pl.Series, classes: int | Sequence[Hashable] | None) -> tuple[Hashable, ...]:
     """The classes; an answer that is none of them is refused."""
     if classes is None:
         return tuple(observed_classes(labels))

@@ -21,6 +21,8 @@ EVERY = ("Reviews", "Events", "Rankings", "Labels")
         ("votes.soc", "preflib", ("Rankings",)),
         ("votes.toi", "preflib", ("Rankings",)),
         ("mediawiki.json", "mediawiki", ("Events",)),
+        ("mturk_batch.csv", "mturk", ("Labels",)),
+        ("toloka_assignments.tsv", "toloka", ("Labels",)),
         ("crowd_bluebirds.csv.gz", "csv", ("Labels",)),
         ("iclr2026_head.csv.gz", "csv", ("Reviews",)),
     ],

@@ -75,6 +75,47 @@ def counted_note(count: int, note: str) -> tuple[str, ...]:
     return (note.format(f"{count:,}"),) if count else ()
 
 
+def label_table(
+    first: ExportRecord,
+    file: str,
+    records: Sequence[ExportRecord],
+    fields: Mapping[str, Field],
+    answers: Mapping[str, Callable[[Content], object]],
+    options: ReadOptions,
+    *,
+    golden: Mapping[str, str] | None = None,
+    notes: tuple[str, ...] = (),
+) -> RawTable:
+    """Labels from an export with one row per task and person; rows without an answer are left out, and noted.
+
+    Parameters
+    ----------
+    first
+        Any record, for the names of the columns.
+    records
+        Those that count.
+    fields
+        Task and worker; ``options.columns`` may name another column for the task.
+    answers
+        The questions by name, each with how its answer is read; ``options.columns`` chooses one, and must if there are several.
+    golden
+        For a question the column with its correct answers; ``options.columns`` may name another one.
+    """
+    source, names, chosen = TableSource(file), list(first.content), options.columns
+    label = chosen.get("label", next(iter(answers), "..."))
+    if "label" not in chosen and len(answers) != 1:
+        got = f"{len(answers)} answers per row: {listed(list(answers))}" if answers else "no answers among the columns"
+        raise source.refusal(got, "one answer: to say which one is meant", suggestion={"label": label})
+    refuse_absent(source, [label], list(answers), "answer")
+    columns: dict[str, Field] = {**fields, "label": (label, answers[label])}
+    truth = chosen.get("truth", (golden or {}).get(label))
+    columns |= {ours: theirs for ours, theirs in (("task", chosen.get("task")), ("truth", truth)) if theirs}
+    refuse_absent(source, [field for field in columns.values() if isinstance(field, str)], names)
+    answered = [record for record in records if record.value(columns["label"])]
+    notes += counted_note(len(records) - len(answered), f"left out {{}} of {len(records):,} rows: no answer in {label}")
+    return record_table(file, answered, columns, notes=notes)
+
+
 def leading_number(value: object) -> float | None:
     """The number that an answer is, or begins with.
 

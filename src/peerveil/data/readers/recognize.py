@@ -13,9 +13,11 @@ from peerveil.data.readers.easychair import EASYCHAIR, easychair_events, easycha
 from peerveil.data.readers.files import InputFile, first_records
 from peerveil.data.readers.hotcrp import HOTCRP_LONG, HOTCRP_WEB, hotcrp_events, hotcrp_reviews, is_hotcrp_web
 from peerveil.data.readers.mediawiki import mediawiki_events
+from peerveil.data.readers.mturk import MTURK, mturk_labels
 from peerveil.data.readers.openreview import openreview_events, openreview_reviews
 from peerveil.data.readers.rank_tables import people_columns, place_columns
 from peerveil.data.readers.tabular import TABULAR, column_names, first_object, separator_of
+from peerveil.data.readers.toloka import TOLOKA, toloka_labels
 from peerveil.data.schema import SCHEMAS, RawTable, ReadOptions, match_columns, plain_name, suggest_columns
 
 EVERY: Final = tuple(SCHEMAS)
@@ -24,7 +26,11 @@ READERS: Final[dict[str, dict[str, Callable[[InputFile, ReadOptions], RawTable]]
     "hotcrp": {"Reviews": hotcrp_reviews, "Events": hotcrp_events},
     "easychair": {"Reviews": easychair_reviews, "Events": easychair_events},
     "mediawiki": {"Events": mediawiki_events},
+    "mturk": {"Labels": mturk_labels},
+    "toloka": {"Labels": toloka_labels},
 }
+CHOOSABLE: Final = {"Labels": ("label", "task", "truth")}
+"""What ``columns=`` may name in a platform's export, by kind of table; for all others score and time."""
 PREFLIB_SUFFIXES: Final = (".soc", ".soi", ".toc", ".toi")
 
 
@@ -45,6 +51,8 @@ FORMATS: Final = {
     "easychair": Format("EasyChair's review.csv", tuple(READERS["easychair"])),
     "preflib": Format("PrefLib .soc .soi .toc .toi", ("Rankings",)),
     "mediawiki": Format("MediaWiki recent changes as JSON", tuple(READERS["mediawiki"])),
+    "mturk": Format("MTurk's batch results as CSV", tuple(READERS["mturk"])),
+    "toloka": Format("Toloka's assignments as TSV", tuple(READERS["toloka"])),
 }
 _ACCEPTED: Final = "one of the formats " + "; ".join(f"{name}: {entry.words}" for name, entry in FORMATS.items())
 
@@ -115,6 +123,10 @@ def _text(file: InputFile) -> Recognized:
         return _platform("hotcrp", "it has the columns of batch/reviewcsv.php -c -x")
     if set(names) >= HOTCRP_WEB and is_hotcrp_web(names):
         return Recognized("hotcrp", ("Reviews",), "it has the columns of HotCRP's review CSV")
+    if set(names).issuperset(MTURK):
+        return _platform("mturk", "it has the columns HITId, AssignmentId and WorkerId")
+    if set(names).issuperset(TOLOKA):
+        return _platform("toloka", "it has the column ASSIGNMENT:worker_id")
     if file.suffix in (".csv", ".tsv", ".tab", ".txt"):
         return _table(file, format_, f"its suffix is {file.suffix}")
     if len(names) > 1:

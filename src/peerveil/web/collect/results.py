@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import delete, insert, select
 
 from peerveil.report import Page, Svg
-from peerveil.truth.result import CONFIDENCE
+from peerveil.truth.result import ABILITIES, CONFIDENCE
 from peerveil.web.collect.store import Known, Store
 from peerveil.web.collect.tables import abilities, labels, results
 from peerveil.web.common import database_time
@@ -164,7 +164,7 @@ def _add_result(page: Page, known: Known, result: Stored) -> None:
         caption = "The statistic beside what chance alone would give."
     else:
         page.table(["", ""], list(_label_rows(content).items()))
-        page.paragraph(CONFIDENCE)
+        page.paragraph(f"{CONFIDENCE} {ABILITIES}")
         caption = (
             "Abilities of the people who answered, sorted and without names, with intervals of two standard errors."
         )
@@ -177,7 +177,7 @@ def _add_result(page: Page, known: Known, result: Stored) -> None:
 
 
 def _label_rows(content: dict[str, Any]) -> dict[str, str]:
-    rows = {"mean confidence of the labels": f"{content['mean_confidence']:.0%}"}
+    rows = {"mean confidence of the labels, if people err independently": f"{content['mean_confidence']:.0%}"}
     needed = content.get("needed")
     if needed is not None:
         each = needed["answers_a_task"]

@@ -1,0 +1,390 @@
+"""Gold tasks: tasks whose correct answers an expert gives, to check inferred labels and to calibrate their confidences.
+
+Reports alone cannot tell how many labels are correct: errors that people share look like agreement. Gold tasks can. They are
+chosen at random (:func:`choose_gold`), and their answers never enter inference, so that they show how it does on all others.
+
+**Accuracy.** Of n gold tasks, x are labeled correctly. The interval is Wilson's: the accuracies A with
+|x/n - A| <= z sqrt(A (1 - A) / n).
+
+**Calibration.** With f the log odds of a label (its probability against that of all other classes together), the label c of
+a task is correct with probability sigma(a + u_c + b f). Confidences that need no calibration have a = u = 0 and b = 1; where
+people share errors b is about .3. Priors: a ~ N(0, .4^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.3, .35^2)
+with weight .8, and N(0, .25^2) (hardly any shared errors) with weight .2: thirty tasks with few wrong labels say little about
+three parameters. Confidences are posterior means, over a grid of b and, given b, by Laplace's approximation for a and u, with
+sigma(m / sqrt(1 + pi v / 8)) for the mean of sigma over N(m, v) (MacKay, 1992). A temperature of the log posteriors is the case
+of two classes with a = u = 0; with more classes it must fit the odds between the wrong ones too, and is worse
+(``python -m benchmarks.truth_gold`` compares them). A label stays the likeliest class of its task, and the ratios of the other
+classes stay, unless one would become likelier than the label.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.exact import whole
+from peerveil.core.result import Pictured
+from peerveil.data import Labels
+from peerveil.truth.figures import draw_reliability
+
+if TYPE_CHECKING:
+    from peerveil.core.arrays import Floats, Ints
+    from peerveil.truth.answers import EncodedAnswers
+    from peerveil.truth.result import TruthResult
+
+ENOUGH: Final = 30  # gold tasks that are recommended
+LEAST: Final = 10  # below these nothing is calibrated
+LEVEL: Final = 0.95
+_TINY: Final = 1e-12  # of probabilities whose logarithm is taken
+_LOG_SLOPES: Final = np.linspace(-3.5, 1.0, 19)
+_SLOPE_PRIOR: Final = ((0.8, -1.3, 0.35), (0.2, 0.0, 0.25))  # weight, mean and standard deviation of ln b
+_INTERCEPT_SPREAD: Final = 0.4
+_CLASS_SPREAD: Final = 0.7
+_NEWTON_STEPS: Final = 25
+
+
+@dataclass(frozen=True, eq=False)
+class GoldCheck(Pictured):
+    """How inferred labels did on gold tasks, whose answers had no part in inferring them.
+
+    It holds neither the gold tasks nor their answers.
+
+    Attributes
+    ----------
+    right
+        Whether the label of each gold task is correct.
+    model_confidence
+        The confidence of each of these labels before calibration.
+    confidence
+        The calibrated one.
+    mean_model_confidence, mean_confidence
+        The means over all tasks.
+    slope
+        The exponent of the odds of a label (b above, its posterior mean): 1 leaves confidences as they are.
+    classes
+        How many classes the gold answers have.
+    """
+
+    right: np.ndarray[Any, np.dtype[np.bool_]]
+    model_confidence: Floats
+    confidence: Floats
+    mean_model_confidence: float
+    mean_confidence: float
+    slope: float
+    classes: int
+
+    @property
+    def tasks(self) -> int:
+        """The number of gold tasks."""
+        return int(self.right.size)
+
+    @property
+    def correct(self) -> int:
+        """How many of them are labeled correctly."""
+        return int(self.right.sum())
+
+    @property
+    def accuracy(self) -> float:
+        """The share of gold tasks that are labeled correctly."""
+        return self.correct / self.tasks
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of the share of correct labels among all tasks, if the gold tasks were chosen at random."""
+        return wilson(self.correct, self.tasks)
+
+    def summary(self) -> str:
+        """The finding in one line."""
+        low, high = self.interval
+        return (
+            f"{self.correct:,} of {self.tasks:,} gold tasks are labeled correctly: {100 * self.accuracy:.0f}% (95% interval "
+            f"{100 * low:.0f}% to {100 * high:.0f}%, if the gold tasks were chosen at random)"
+        )
+
+    @property
+    def about_confidence(self) -> str:
+        """What the calibrated confidences mean."""
+        before, after = (f"{100 * mean:.0f}%" for mean in (self.mean_model_confidence, self.mean_confidence))
+        return (
+            f"Confidences are calibrated on {self.tasks:,} gold tasks, which had no part in inferring labels: the mean "
+            f"confidence of all labels went from {before} to {after}."
+        )
+
+    @property
+    def cautions(self) -> list[str]:
+        """What these gold tasks cannot show, in sentences."""
+        low, high = self.interval
+        lines = []
+        if self.tasks < ENOUGH:
+            width = f"{100 * (high - low):.0f} points wide"
+            lines.append(f"With {self.tasks} gold tasks the interval is {width}; {ENOUGH} or more are recommended.")
+        if self.classes == 1:
+            lines.append("All gold answers are the same class, so they say nothing about tasks of other classes.")
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """The check as JSON values."""
+        low, high = self.interval
+        return {
+            "tasks": self.tasks,
+            "correct": self.correct,
+            "accuracy": self.accuracy,
+            "low": low,
+            "high": high,
+            "level": LEVEL,
+            "mean_model_confidence": self.mean_model_confidence,
+            "mean_confidence": self.mean_confidence,
+            "slope": self.slope,
+        }
+
+    draw = draw_reliability
+
+
+def wilson(correct: int, tasks: int, level: float = LEVEL) -> tuple[float, float]:
+    """Wilson's interval of a share.
+
+    >>> low, high = wilson(24, 30)
+    >>> round(low, 3), round(high, 3)
+    (0.627, 0.905)
+    >>> wilson(30, 30)[1]
+    1.0
+    """
+    z = statistics.NormalDist().inv_cdf(0.5 + level / 2)
+    share, widen = correct / tasks, z * z / tasks
+    middle = (share + widen / 2) / (1 + widen)
+    half = z / (1 + widen) * math.sqrt(share * (1 - share) / tasks + widen / (4 * tasks))
+    low, high = max(0.0, middle - half), min(1.0, middle + half)
+    return (0.0 if correct == 0 else low), (1.0 if correct == tasks else high)
+
+
+def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, *, number: int = ENOUGH, seed: int = 0) -> list[Any]:
+    """Choose gold tasks at random, all equally likely, without looking at answers.
+
+    A larger number with the same seed adds tasks to those of a smaller one.
+
+    Parameters
+    ----------
+    tasks
+        The ids of all tasks, or answers to them.
+    number
+        How many: with 30 the 95% interval of an accuracy of 80% is 28 points wide, with 100 it is 16.
+    seed
+        Of the draw.
+
+    Examples
+    --------
+    >>> choose_gold(range(1, 1001), number=10, seed=1) == choose_gold(range(1, 1001), number=100, seed=1)[:10]
+    True
+    """
+    column = tasks.frame["task"] if isinstance(tasks, Labels) else pl.Series("task", tasks)
+    ids = column.unique().sort()
+    size = whole(number, "number", LEAST, want=f"a whole number of at least {LEAST}; {ENOUGH} is recommended")
+    if size > ids.len():
+        raise BadInput("number", got=number, want=f"at most the number of tasks: {ids.len():,}")
+    order = np.random.default_rng(whole(seed, "seed", 0)).permutation(ids.len())
+    return ids.gather(order[:size]).to_list()
+
+
+def read_gold(gold: Any, argument: str = "gold") -> dict[Any, Any]:
+    """Correct answers by task: from a truth column, or else from the labels of an expert. Two answers to a task are refused."""
+    frame = gold.frame if isinstance(gold, Labels) else gold
+    if type(frame).__name__ == "DataFrame":
+        frame = frame if isinstance(frame, pl.DataFrame) else pl.from_pandas(frame)
+        column = "truth" if "truth" in frame.columns else "label"
+        if not {"task", column} <= set(frame.columns):
+            got = Verbatim(f"a frame with columns {', '.join(frame.columns)}")
+            raise BadInput(argument, got=got, want="columns task and truth, or task and label")
+        pairs = frame.select("task", column).drop_nulls().unique(maintain_order=True).rows()
+    else:
+        from peerveil.truth.result import correct_answers
+
+        pairs = list(correct_answers(gold).items())
+    answers: dict[Any, Any] = {}
+    for task, answer in pairs:
+        first = answers.setdefault(task, answer)
+        if first is not answer and first != answer:
+            got = Verbatim(f"{answers[task]!r} and {answer!r} for task {task!r}")
+            raise BadInput(argument, got=got, want="one correct answer for each gold task")
+    return answers
+
+
+def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast: float) -> TruthResult:
+    """The result with calibrated probabilities and abilities, and the check.
+
+    **Abilities.** A worker's reports are correct with a mean probability p under the model's posteriors and p' under the
+    calibrated ones; the ability moves by (p' - p) over the contrast of the channel. To its error comes, in squares, that of the
+    accuracy of the labels, as far as the ability rests on them.
+
+    Parameters
+    ----------
+    result, answers
+        What was inferred without the gold answers, and the answers that it was inferred from, or whole tasks of these.
+    contrast
+        Of the channel: how much of an answer is retained in its report.
+    """
+    codes = _gold_codes(result, read_gold(gold))
+    where = np.array([place for place, _ in codes])
+    correct = np.array([code for _, code in codes])
+    k, model = len(result.classes), result.probabilities
+    positions = {value: code for code, value in enumerate(result.classes)}
+    label = np.array([positions[value] for value in result.labels.tolist()], dtype=np.int64)
+    own = model[np.arange(label.size), label]
+    rest = model.sum(axis=1) - own
+    rest = np.where(rest < 1e-6, _sum_of_others(model, label), rest)  # the difference has lost its digits
+    odds = np.log(np.maximum(own, _TINY)) - np.log(np.maximum(rest, _TINY))
+    right = label[where] == correct
+    calibrated, slope = calibrated_confidences(odds, label, odds[where], label[where], right)
+    confidence = np.maximum(calibrated, 1 / k)
+    probabilities = spread_over_classes(model, label, confidence)
+    check = GoldCheck(
+        right=right,
+        model_confidence=own[where],
+        confidence=confidence[where],
+        mean_model_confidence=float(own.mean()),
+        mean_confidence=float(confidence.mean()),
+        slope=slope,
+        classes=len(set(correct.tolist())),
+    )
+    abilities, errors = _calibrated_abilities(result, answers, probabilities, check, contrast)
+    return replace(result, probabilities=probabilities, abilities=abilities, standard_errors=errors, gold=check)
+
+
+def calibrated_confidences(
+    odds: Floats, label: Ints, gold_odds: Floats, gold_label: Ints, right: np.ndarray[Any, np.dtype[np.bool_]]
+) -> tuple[Floats, float]:
+    """The probability that each label is correct, and the mean slope b, from labels that are known to be right or wrong.
+
+    >>> odds = np.linspace(0, 10, 40)
+    >>> labels, right = np.zeros(40, dtype=int), np.arange(40) % 4 > 0  # a quarter are wrong, however sure the model is
+    >>> confidences, slope = calibrated_confidences(odds, labels, odds, labels, right)
+    >>> bool(0.68 < confidences.mean() < 0.85), bool(slope < 0.5)
+    (True, True)
+    """
+    seen, group = np.unique(gold_label, return_inverse=True)
+    design = np.column_stack([np.ones(right.size), group[:, None] == np.arange(seen.size)]).astype(np.float64)
+    precision = np.diag(np.r_[_INTERCEPT_SPREAD**-2.0, np.full(seen.size, _CLASS_SPREAD**-2.0)])
+    place = np.searchsorted(seen, label)
+    is_seen = seen[np.minimum(place, seen.size - 1)] == label
+    evidence, means = [], np.empty((_LOG_SLOPES.size, label.size))
+    for row, log_slope in enumerate(_LOG_SLOPES):
+        fixed = math.exp(log_slope) * gold_odds
+        offset, log_evidence, covariance = _laplace(design, fixed, right, precision)
+        group_mean = offset[0] + np.r_[offset[1:], 0.0]
+        own = covariance[0, 0] + 2 * covariance[0, 1:] + np.diag(covariance)[1:]
+        group_variance = np.r_[own, covariance[0, 0] + _CLASS_SPREAD**2]  # the last: a class without a gold task
+        at = np.where(is_seen, np.minimum(place, seen.size - 1), seen.size)
+        m = group_mean[at] + math.exp(log_slope) * odds
+        means[row] = _sigmoid(m / np.sqrt(1 + math.pi * group_variance[at] / 8))
+        evidence.append(log_evidence + _log_slope_prior(log_slope))
+    weight = np.exp(np.array(evidence) - max(evidence))
+    weight /= weight.sum()
+    return weight @ means, float(weight @ np.exp(_LOG_SLOPES))
+
+
+def _laplace(design: Floats, fixed: Floats, right: Any, precision: Floats) -> tuple[Floats, float, Floats]:
+    """Laplace's approximation of a logistic regression with normal priors: mode, log evidence, covariance."""
+    mode = np.zeros(precision.shape[0])
+    for _ in range(_NEWTON_STEPS):
+        p = _sigmoid(design @ mode + fixed)
+        gradient = design.T @ (right - p) - precision @ mode
+        hessian = (design.T * (p * (1 - p))) @ design + precision
+        step = np.linalg.solve(hessian, gradient)
+        mode = mode + step / max(1.0, float(np.abs(step).max()))  # no step longer than 1: then every fit converged
+        if np.abs(step).max() < 1e-9:
+            break
+    score = design @ mode + fixed
+    log_likelihood = -float(np.logaddexp(0, np.where(right, -score, score)).sum())
+    log_evidence = log_likelihood - 0.5 * float(mode @ precision @ mode) - 0.5 * float(np.linalg.slogdet(hessian)[1])
+    return mode, log_evidence, np.asarray(np.linalg.inv(hessian), dtype=np.float64)
+
+
+def _log_slope_prior(x: float) -> float:
+    return math.log(sum(w / s * math.exp(-0.5 * ((x - m) / s) ** 2) for w, m, s in _SLOPE_PRIOR))
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
+
+
+def spread_over_classes(model: Floats, label: Ints, confidence: Floats) -> Floats:
+    """Probabilities in which each label has its confidence and stays the likeliest; the others keep their ratios if they can.
+
+    >>> spread_over_classes(np.array([[0.90, 0.08, 0.02]]), np.array([0]), np.array([0.5])).round(3).tolist()
+    [[0.5, 0.4, 0.1]]
+    >>> spread_over_classes(np.array([[0.90, 0.08, 0.02]]), np.array([0]), np.array([0.4])).round(3).tolist()
+    [[0.4, 0.4, 0.2]]
+    """
+    rows, k = np.arange(label.size), model.shape[1]
+    others = model.copy()
+    others[rows, label] = 0.0
+    total = others.sum(axis=1, keepdims=True)
+    even = np.full_like(others, 1 / (k - 1))
+    even[rows, label] = 0.0
+    others = np.where(total > 0, others / np.where(total > 0, total, 1.0), even)
+    # a share m of the even distribution, as small as keeps (1 - c) ((1 - m) top + m / (k - 1)) at c or below
+    top, left = others.max(axis=1), 1 - confidence
+    excess = np.maximum(left * top - confidence, 0.0)
+    spare = np.maximum(left * (top - 1 / (k - 1)), _TINY)
+    mixed = np.minimum(excess / spare, 1.0)[:, None]
+    probabilities = left[:, None] * ((1 - mixed) * others + mixed * even)
+    probabilities[rows, label] = confidence
+    return np.asarray(probabilities)
+
+
+def _sum_of_others(model: Floats, label: Ints) -> Floats:
+    """The sum of the small probabilities, without the one that is near 1."""
+    others = model.copy()
+    others[np.arange(label.size), label] = 0.0
+    return np.asarray(others.sum(axis=1))
+
+
+def _calibrated_abilities(
+    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: float
+) -> tuple[Floats, Floats]:
+    """Abilities and their errors under calibrated probabilities."""
+    k, workers = len(result.classes), result.abilities.size
+    place = result.tasks.search_sorted(answers.tasks).to_numpy()  # of each task of the answers in the result
+    task = place[np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))]
+    change = (probabilities - result.probabilities)[task, answers.label]
+    sent = np.bincount(answers.worker, minlength=workers)
+    moved = np.bincount(answers.worker, change, minlength=workers)
+    overall = moved.sum() / max(int(sent.sum()), 1)  # for workers without answers in a sample
+    shift = np.where(sent > 0, moved / np.maximum(sent, 1), overall) / contrast
+    abilities = np.clip(result.abilities + shift, 0.0, 1.0)
+    share = (check.correct + 1) / (check.tasks + 2)
+    error_of_accuracy = math.sqrt(share * (1 - share) / (check.tasks + 2))
+    rests_on_labels = np.abs(k * abilities - 1) / (k - 1)
+    return abilities, np.hypot(result.standard_errors, rests_on_labels * error_of_accuracy)
+
+
+def _gold_codes(result: TruthResult, gold: dict[Any, Any]) -> list[tuple[int, int]]:
+    """The place of every gold task in the result, and the code of its answer; ids and classes may be written as text."""
+    if len(gold) < LEAST:
+        want = f"at least {LEAST}; {ENOUGH} or more are recommended (`peerveil truth choose-gold` chooses them)"
+        raise BadInput("gold", got=Verbatim(f"{len(gold)} gold tasks"), want=want)
+    tasks = {task: place for place, task in enumerate(result.tasks.to_list())}
+    classes = {value: code for code, value in enumerate(result.classes)}
+    task_of_text = {str(task): place for task, place in tasks.items()}
+    class_of_text = {str(value): code for value, code in classes.items()}
+    known = {str(task) for task in result.details.get("known_tasks", ())}
+    codes: dict[int, int] = {}
+    for task, answer in gold.items():
+        place = tasks.get(task, task_of_text.get(str(task)))
+        code = classes.get(answer, class_of_text.get(str(answer)))
+        if place is None:
+            raise BadInput("gold", got=task, want=f"tasks that have answers, such as {result.tasks[0]!r}")
+        if code is None:
+            raise BadInput(f"gold[{task!r}]", got=answer, want=f"one of the classes {list(result.classes)}")
+        if str(task) in known:
+            want = "other tasks than in known=: an answer that entered inference cannot check it"
+            raise BadInput("gold", got=task, want=want)
+        if codes.setdefault(place, code) != code:  # task 1 and task "1"
+            raise BadInput("gold", got=Verbatim(f"two answers for task {task!r}"), want="one correct answer for each")
+    return list(codes.items())

@@ -1,0 +1,153 @@
+"""Counts of agreeing pairs by task, in memory, on DuckDB or on Spark: all that coefficients of agreement need.
+
+Everywhere the same steps: reports become shares u of a person's answers to a task (all 1, unless somebody answered it twice),
+these are summed by task and class, and tasks that nobody shares are left out. Tasks with equal counts come back as one row,
+so that what comes back does not grow with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.data import Labels
+from peerveil.data.engines import load_ibis, quiet
+from peerveil.data.labels import check_classes
+from peerveil.truth.answers import observed_classes
+from peerveil.truth.tables import known_classes, open_answer_table
+
+if TYPE_CHECKING:
+    from ibis.backends import BaseBackend
+    from ibis.expr.types import Table
+
+    from peerveil.core.arrays import Floats, Ints
+
+_TWO_PEOPLE: Final = 1.5  # a number of people, as a sum of fractions, is above this if it is at least two
+_COLUMNS: Final = ("task", "worker", "label")
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """What agreement is computed from; u is the share of a class among a person's reports on a task.
+
+    Attributes
+    ----------
+    tasks
+        How many tasks each row stands for; only tasks with at least two people count.
+    people
+        By row: how many people answered the task.
+    pairs
+        By row: the sum over ordered pairs of different people of sum_c u_c u'_c: how many of these pairs agree.
+    inverse_repeats
+        By row: the sum over people of 1/r, with r their reports on the task.
+    votes
+        By row and class: the sum of u over people.
+    by_person
+        Columns worker, tasks, total and squares: over a person's tasks, the sum of x and of x^2, with x the share of the other
+        people whose report is the same.
+    loads
+        How many reports each person sent, to all tasks.
+    """
+
+    classes: tuple[Any, ...]
+    tasks: Floats
+    people: Floats
+    pairs: Floats
+    inverse_repeats: Floats
+    votes: Floats
+    by_person: pl.DataFrame
+    loads: Ints
+
+    @classmethod
+    def of(cls, classes: Sequence[Any], kinds: pl.DataFrame, by_person: pl.DataFrame, loads: pl.Series) -> PairCounts:
+        """The counts from the tables that an engine made; rows in an order that no engine determines."""
+        ordered = kinds.sort(kinds.columns)
+        names = [f"v{c}" for c in range(len(classes))]
+        columns = [ordered[name].to_numpy().astype(np.float64) for name in ("tasks", "people", "pairs", "inverse")]
+        tasks, people, pairs, inverse = columns
+        votes = ordered.select(names).to_numpy().astype(np.float64)
+        return cls(tuple(classes), tasks, np.rint(people), pairs, inverse, votes, by_person, loads.to_numpy())
+
+
+def count_in_memory(reports: Any, classes: int | Sequence[Hashable] | None) -> PairCounts:
+    """The counts of a table in memory.
+
+    >>> table = {"task": [1, 1, 1, 2], "worker": ["a", "b", "b", "a"], "label": [0, 0, 1, 0]}
+    >>> counts = count_in_memory(table, 2)  # b answered task 1 twice; nobody else answered task 2
+    >>> counts.people.tolist(), counts.pairs.tolist(), counts.votes.tolist(), counts.loads.tolist()
+    ([2.0], [1.0], [[1.5, 0.5]], [2, 2])
+    """
+    table = Labels.of(reports, "reports")
+    class_list = observed_classes(table.frame["label"]) if classes is None else check_classes(classes)
+    code = pl.Series("label", table.codes(class_list))  # refuses what is none of the classes
+    frame = table.frame.select("task", "worker").with_columns(code)
+    shares = (
+        frame.lazy()
+        .group_by(_COLUMNS)
+        .agg(m=pl.len().cast(pl.Float64))
+        .with_columns(r=pl.col("m").sum().over("task", "worker"))
+        .with_columns(u=pl.col("m") / pl.col("r"))
+        .with_columns(v=pl.col("u").sum().over("task", "label"), n=pl.col("u").sum().over("task"))
+        .filter(pl.col("n") > _TWO_PEOPLE)
+        .with_columns(x=pl.col("u") * (pl.col("v") - pl.col("u")))
+        .collect()
+    )
+    u, m, r, n, x, label = map(pl.col, ("u", "m", "r", "n", "x", "label"))
+    votes = {f"v{c}": u.filter(label == c).sum() for c in range(len(class_list))}
+    by_task = shares.group_by("task").agg(people=n.max(), pairs=x.sum(), inverse=(m / r**2).sum(), **votes)
+    kinds = by_task.drop("task").group_by("people", "pairs", "inverse", *votes).agg(tasks=pl.len())
+    by_answer = shares.group_by("task", "worker").agg(x=(x / (n - 1)).sum())
+    by_person = by_answer.group_by("worker").agg(tasks=pl.len(), total=x.sum(), squares=(x**2).sum())
+    return PairCounts.of(class_list, kinds, by_person, frame["worker"].value_counts()["count"])
+
+
+def count_in_tables(
+    source: Any, classes: int | Sequence[Hashable] | None, engine: str, connection: BaseBackend | None = None
+) -> PairCounts:
+    """The counts of files or an Ibis table, made by the database."""
+    with quiet(), open_answer_table(source, engine, connection) as (_, table):
+        loads = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
+        if loads.height == 0:
+            raise BadInput("reports", got=Verbatim("no reports"), want="at least one report")
+        class_list = known_classes(loads["label"], classes)
+        shares = _shares(table)
+        kind = _polars(_by_task(shares, class_list))
+        by_answer = shares.group_by("task", "worker").aggregate(x=(shares.x / (shares.n - 1)).sum())
+        by_person = by_answer.group_by("worker").aggregate(
+            tasks=by_answer.count(), total=by_answer.x.sum(), squares=(by_answer.x * by_answer.x).sum()
+        )
+        return PairCounts.of(class_list, kind, _polars(by_person), loads.group_by("worker").agg(pl.col("n").sum())["n"])
+
+
+def _shares(table: Table) -> Table:
+    """The shares of each person's answers to each task, with the sums over the task; tasks of one person left out."""
+    ibis = load_ibis()
+    counts = table.group_by(list(_COLUMNS)).aggregate(m=table.count().cast("float64"))
+    counts = counts.mutate(r=counts.m.sum().over(ibis.window(group_by=["task", "worker"])))
+    shares = counts.mutate(u=counts.m / counts.r)
+    by_class, by_task = ibis.window(group_by=["task", "label"]), ibis.window(group_by="task")
+    shares = shares.mutate(v=shares.u.sum().over(by_class), n=shares.u.sum().over(by_task))
+    shares = shares.filter(shares.n > _TWO_PEOPLE)
+    return shares.mutate(x=shares.u * (shares.v - shares.u))
+
+
+def _by_task(shares: Table, classes: Sequence[Any]) -> Table:
+    """Tasks with equal counts as one row."""
+    ibis = load_ibis()
+    votes = {f"v{c}": ibis.ifelse(shares.label == value, shares.u, 0.0).sum() for c, value in enumerate(classes)}
+    tasks = shares.group_by("task").aggregate(
+        people=shares.n.max(), pairs=shares.x.sum(), inverse=(shares.m / (shares.r * shares.r)).sum(), **votes
+    )
+    return tasks.group_by(["people", "pairs", "inverse", *votes]).aggregate(tasks=tasks.count())
+
+
+def _polars(expression: Table) -> pl.DataFrame:
+    """What an Ibis expression gives, in memory."""
+    frame = pl.from_arrow(expression.to_pyarrow())
+    assert isinstance(frame, pl.DataFrame)
+    return frame

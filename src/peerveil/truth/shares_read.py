@@ -1,0 +1,246 @@
+"""Opening randomized reports: arrays, tables, files and databases, with the question that they answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import polars as pl
+
+from peerveil.core.errors import BadInput, Verbatim, one_of
+from peerveil.core.guarantee import read_epsilon
+from peerveil.data import Labels
+from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
+from peerveil.data.labels import check_classes
+from peerveil.data.readers.files import InputFile
+from peerveil.data.readers.recognize import recognize_file
+from peerveil.data.readers.tabular import TABULAR
+from peerveil.data.schema import LABELS, Column, TableSchema
+from peerveil.data.table import Table, is_frame
+from peerveil.truth.answers import read_classes
+from peerveil.truth.guarantee import device_guarantee
+from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers
+from peerveil.truth.shares_counts import Question, ReportSource, rake
+from peerveil.truth.wire import stated_answers
+
+if TYPE_CHECKING:
+    from ibis.backends import BaseBackend
+
+    from peerveil.core.exact import Number
+
+ENGINES: Final = ("memory", "duckdb", "spark")
+REPORTS: Final = TableSchema(
+    "Reports",
+    (
+        Column("label", "label", "a report", "what was sent", other_names=LABELS["label"].other_names),
+        Column(
+            "worker", "id", "a person's id in every row, or in none", "who sent it", required=False, empty_is_absent=True,
+            other_names=LABELS["worker"].other_names,
+        ),
+        Column("epsilon", "number", "a number above 0", "the person's epsilon", required=False, empty_is_absent=True),
+    ),
+    identity=("worker", "label", "label"),
+    further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),
+)  # fmt: skip
+
+
+class Reports(Table):
+    """Randomized reports to one question: what was sent, perhaps by whom, and further columns."""
+
+    _schema: ClassVar[TableSchema] = REPORTS
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        format: str | None = None,  # noqa: A002
+        *,
+        columns: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> Reports:
+        """Read a CSV, TSV, JSON lines or Parquet file."""
+        file = InputFile.open(path)
+        chosen = format or recognize_file(file).format
+        if chosen not in TABULAR:
+            raise BadInput(file.name, got=Verbatim(chosen), want=f"a table of reports: {', '.join(TABULAR)}")
+        return cls._of_file(file, chosen, cls._wanted(columns, options), options)
+
+
+@contextmanager
+def open_reports(
+    reports: Any,
+    *,
+    epsilon: Number | None,
+    classes: int | Sequence[Hashable] | None,
+    extra: Sequence[str] = (),
+    weights: Any = None,
+    people: Any = None,
+    margins: Mapping[str, Mapping[Any, float]] | None = None,
+    columns: Mapping[str, str] | None = None,
+    task: Any = None,
+    engine: str = "memory",
+    connection: BaseBackend | None = None,
+) -> Iterator[tuple[ReportSource, Question]]:
+    """Reports on an engine, and the question that they answer; what was opened is closed afterwards."""
+    one_of(engine, "engine", ENGINES)
+    stated = stated_answers(reports, epsilon=epsilon, classes=classes)
+    reports = reports if stated is None else stated
+    if isinstance(reports, RandomizedAnswers | CollectedAnswers):
+        for name, value in (("epsilon", epsilon), ("classes", classes)):
+            if value is not None:
+                raise BadInput(name, got=value, want="nothing: these randomized answers state it")
+        response, guarantee = reports.response, reports.guarantee
+        reports, classes = reports.answers, response.labels or response.k
+        question = Question(tuple(check_classes(classes)), response.exact_epsilon, guarantee)
+    else:
+        question = _question(epsilon, classes)
+    names = [*extra, *(margins or ()), *([] if task is None else ["task"])]
+    with ExitStack() as stack, quiet():
+        if engine == "memory" and not is_table(reports) and connection is None:
+            source = _in_memory(reports, names, weights, people, columns)
+        else:
+            source = stack.enter_context(_on_engine(reports, names, weights, people, columns, engine, connection))
+        if question.epsilon is None and source.epsilon is None:
+            want = "the epsilon with which each report was randomized on the person's own device (or a column epsilon)"
+            raise BadInput("epsilon", got=Verbatim("nothing"), want=want)
+        source = replace(source, epsilon=None if question.epsilon is not None else source.epsilon)
+        source = source if task is None else source.only("task", task)
+        source.check_weights()
+        question = replace(question, classes=tuple(_typed(question.classes, source.column("label", most=1))))
+        if source.epsilon is not None:
+            question = replace(question, guarantee=device_guarantee(largest_epsilon(source)))
+        yield (rake(source, margins) if margins else source), question
+
+
+def _question(epsilon: Number | None, classes: Any) -> Question:
+    if classes is None:
+        want = "the list of possible answers: a list that is read off the reports may lack some"
+        raise BadInput("classes", got=Verbatim("nothing"), want=want)
+    names = check_classes(classes)
+    if len(names) < 2:
+        raise BadInput("classes", got=classes, want="at least two classes")
+    exact = None if epsilon is None else read_epsilon(epsilon)
+    return Question(tuple(names), exact, device_guarantee(exact))
+
+
+def _typed(classes: Sequence[Any], labels: pl.Series) -> list[Any]:
+    """Classes that were perhaps written as text, of the kind of the labels."""
+    known = Labels(task=[0] * labels.len(), worker=[0] * labels.len(), label=labels)
+    return list(read_classes(list(classes), known))
+
+
+def largest_epsilon(source: ReportSource) -> Fraction:
+    """The largest epsilon in a column: what is guaranteed for everybody."""
+    assert source.epsilon is not None
+    values = source.sums(source.epsilon)[source.epsilon].to_list()
+    return max(read_epsilon(value) for value in values)
+
+
+def _in_memory(reports: Any, names: Sequence[str], weights: Any, people: Any, columns: Any) -> ReportSource:
+    """Reports as a frame: a table with a column label, a file, or the reports alone."""
+    if isinstance(reports, Labels):
+        table, person = reports.frame, people if isinstance(people, str) else None
+    elif isinstance(reports, (str, os.PathLike)) or (is_frame(reports) and not _is_series(reports)):
+        columns = dict(columns or {}) | ({"worker": people} if isinstance(people, str) else {})
+        person = "worker" if isinstance(people, str) else None
+        extra = list(dict.fromkeys([*names, *([weights] if isinstance(weights, str) else [])]))
+        extra = [name for name in extra if name not in REPORTS.names]
+        read = Reports.read if isinstance(reports, (str, os.PathLike)) else Reports.from_frame
+        table = read(reports, columns=columns or None, extra=extra).frame
+    else:
+        table, person = Reports.from_frame({"label": _column(reports, "reports")}).frame, None
+    weight = weights if isinstance(weights, str) else None
+    if weights is not None and weight is None:
+        table, weight = table.with_columns(_weights=_per_report(weights, "weights", table.height)), "_weights"
+    if people is not None and not isinstance(people, str):
+        table, person = table.with_columns(_people=_per_report(people, "people", table.height)), "_people"
+    source = _described(table, person, weight)
+    source.require(names, "columns")
+    return source
+
+
+def _per_report(values: Any, argument: str, reports: int) -> pl.Series:
+    """Values as a series with one for each report."""
+    series = _column(values, argument)
+    if len(series) != reports:
+        raise BadInput(argument, got=Verbatim(f"{len(series):,} values"), want=f"{reports:,}, one per report")
+    return series
+
+
+def _described(table: Any, person: str | None, weight: str | None) -> ReportSource:
+    """The table with its roles; by default people are those of the column worker."""
+    person = person or ("worker" if "worker" in table.columns else None)
+    source = ReportSource(table, person, weight, "epsilon" if "epsilon" in table.columns else None)
+    source.require([name for name in (weight,) if name is not None], "weights")
+    source.require([name for name in (person,) if name is not None], "people")
+    return source
+
+
+def _is_series(value: Any) -> bool:
+    return isinstance(value, pl.Series) or (hasattr(value, "index") and hasattr(value, "dtype"))
+
+
+def _column(values: Any, argument: str) -> pl.Series:
+    """Values as a series without gaps."""
+    try:
+        array = (
+            values.to_list()
+            if hasattr(values, "to_list")
+            else values.tolist()
+            if hasattr(values, "tolist")
+            else list(values)
+        )
+        series = pl.Series(argument, array, strict=True)
+    except (TypeError, pl.exceptions.PolarsError):
+        raise BadInput(argument, got=values, want="a list, array or series with one value per report") from None
+    if series.len() == 0:
+        raise BadInput(argument, got=Verbatim("nothing"), want="at least one report")
+    if series.null_count():
+        raise BadInput(
+            argument, got=Verbatim(f"{series.null_count():,} missing values"), want="a value for every report"
+        )
+    return series
+
+
+@contextmanager
+def _on_engine(
+    reports: Any,
+    names: Sequence[str],
+    weights: Any,
+    people: Any,
+    columns: Mapping[str, str] | None,
+    engine: str,
+    connection: BaseBackend | None,
+) -> Iterator[ReportSource]:
+    """Reports as an Ibis table: of a file, a pattern, an Ibis table, or what is in memory."""
+    for argument, value in (("weights", weights), ("people", people)):
+        if value is not None and not isinstance(value, str):
+            raise BadInput(argument, got=value, want="the name of a column, or engine='memory'")
+    with ExitStack() as stack:
+        if connection is None and not is_table(reports):
+            connection = connect(engine)
+            stack.callback(connection.disconnect)
+        ours = {"label": "label", **(columns or {})}
+        if isinstance(reports, str) or hasattr(reports, "__fspath__") or is_table(reports):
+            needed = [ours["label"], *names, *(value for value in (weights, people) if value is not None)]
+            opened = open_table(reports, needed, connection=connection, argument="reports", mapping=columns)
+            table = stack.enter_context(opened)
+            table = table.rename(
+                {name: theirs for name, theirs in ours.items() if theirs != name and theirs in table.columns}
+            )
+        else:
+            source = _in_memory(reports, names, weights, people, columns)
+            frame = source.table
+            if engine == "spark":
+                name = f"peerveil_reports_{id(frame)}"
+                connection._session.createDataFrame(frame.to_pandas()).createOrReplaceTempView(name)  # type: ignore[union-attr]
+                table = connection.table(name)  # type: ignore[union-attr]
+            else:
+                table = load_ibis().memtable(frame.to_arrow())
+            yield replace(source, table=table)
+            return
+        yield _described(table, people, weights)
