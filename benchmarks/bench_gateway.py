@@ -18,10 +18,10 @@ import time
 import urllib.request
 from dataclasses import asdict
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import bindparam, select, text, update
 from tests.postgres import Server, binaries, free_port
 
 from benchmarks.load import Answered, Load
@@ -30,7 +30,6 @@ from peerveil.web.common import Journal, Vault
 from peerveil.web.common.database import SECOND, database_time
 from peerveil.web.gateway import Gateway, GatewayWorker, Space
 from peerveil.web.gateway.intake import Submit
-from peerveil.web.gateway.tables import held
 from peerveil.web.gateway.watch import Watch
 
 if TYPE_CHECKING:
@@ -43,7 +42,10 @@ LEAK_RUNS = 10
 DUE_A_SECOND = 500
 SECONDS = 10
 HELD = 1_000_000
-INTAKE = 6_000
+INTAKE = 12_000
+CONNECTIONS = 400  # an answer waits for the tick, so more of them wait at a time
+TICK_MS, FRAME_BYTES = 100, 262_144
+"""Chosen for this load: room for 2.6 MB of posts per second."""
 SPACE = {"epsilon": 1, "gap": "45m", "window": "5m"}
 
 
@@ -75,19 +77,22 @@ def bench() -> Iterator[Row]:
 
 def opened(url: str, ahead: Ahead, **settings: Any) -> Gateway:
     gateway = Gateway(url, Vault.read(Vault.new_key()), create=True, watch=ahead.watch())
-    gateway.configure([Space.read("forum", SPACE | settings)])
+    gateway.configure([Space.read("forum", SPACE | settings)], tick_ms=TICK_MS, frame_bytes=FRAME_BYTES)
     return gateway
 
 
-def fill(gateway: Gateway, count: int) -> None:
-    """Take posts, in transactions of 500; the text is the number of the arrival."""
-    space = gateway.space("forum")
+def fill(gateway: Gateway, count: int, **settings: Any) -> None:
+    """Take posts, 500 at once; the text is the number of the arrival. With settings: long texts, for another space."""
+    space = Space.read("other", SPACE | settings) if settings else gateway.space("forum")
+    if settings:
+        gateway.configure([space])
+    length = 300 if settings else 1
     for start in range(0, count, 500):
         jobs = [
-            Submit(space, f"a{k}", f"k{k}", "b", f"t{k % 50}", str(k)) for k in range(start, min(start + 500, count))
+            Submit(space, f"a{k}", f"k{k}", "b", f"t{k % 50}", str(k).ljust(length))
+            for k in range(start, min(start + 500, count))
         ]
-        with gateway.database.writing("take") as connection:
-            gateway.intake.take(connection, jobs)
+        gateway.take_all(jobs)
 
 
 def release_all(gateway: Gateway, ahead: Ahead) -> float:
@@ -155,16 +160,15 @@ def lateness(server: Server) -> Row:
     gateway = opened(server.fresh(), ahead, grid="10ms")
     count = DUE_A_SECOND * SECONDS
     fill(gateway, count)
-    with gateway.database.writing("bench") as connection:
-        ids = list(connection.execute(select(held.c.id)).scalars())
-        due = {post: -(-(k * SECOND // DUE_A_SECOND) // 10_000) * 10_000 for k, post in enumerate(ids)}
-        spread = update(held).where(held.c.id == bindparam("post")).values(due_at=bindparam("moment"))
-        connection.execute(spread, [{"post": post, "moment": moment} for post, moment in due.items()])
-        start = database_time(connection) // 10_000 * 10_000 + 3 * SECOND  # when all this is done
-        connection.execute(update(held).values(due_at=held.c.due_at + start))
-    due = {gateway.publisher.public_id(post): start + moment for post, moment in due.items()}
+    start = time.time_ns() // 1000 // 10_000 * 10_000 + 3 * SECOND  # when all this is done
+    due = {}
+    with gateway.leader.lock:
+        for k, post in enumerate(gateway.leader.memory.held.values()):
+            post.due = due[post.id] = start + -(-(k * SECOND // DUE_A_SECOND) // 10_000) * 10_000
+            gateway.leader.memory.schedule(post, 0)
     worker = GatewayWorker(gateway, Journal("bench"))
     thread = threading.Thread(target=worker.run)
+    gateway.group.start()  # frames are written meanwhile, as in a server
     thread.start()
     late: list[float] = []
     cursor = None
@@ -176,6 +180,7 @@ def lateness(server: Server) -> Row:
         time.sleep(0.005)
     worker.stop()
     thread.join()
+    gateway.group.stop()
     gateway.close()
     p99 = float(np.percentile(late, 99))
     return Row(
@@ -188,27 +193,33 @@ def lateness(server: Server) -> Row:
 
 
 def many_held(server: Server) -> Iterator[Row]:
-    """Releasing 2,000 posts with few and with a million others held."""
+    """Releasing 2,000 posts with few and with a million others held; memory, restart and compaction with a million."""
     took = []
     for others in (0, HELD):
         ahead = Ahead()
         gateway = opened(server.fresh(), ahead)
         if others:
-            with gateway.database.writing("bench") as connection:
-                connection.execute(
-                    text(
-                        "INSERT INTO gateway_held SELECT md5(random()::text || k), 'forum', md5(k::text || 'r'), "
-                        "9000000000000000 + k, NULL, k, NULL, NULL, decode(repeat('00', 300), 'hex') "
-                        f"FROM generate_series(1, {others}) AS k"
-                    )
-                )
-            with gateway.database.engine.connect() as connection:
-                connection.exec_driver_sql("ANALYZE gateway_held")
+            before = resident()
+            fill(gateway, others, gap="1000h")
+            yield Row("memory per held post of 300 bytes", (resident() - before) / others, None, "B", "of the process")
+            start = time.perf_counter()
+            gateway.leader.compact()
+            yield Row(f"compaction, {others:,} held", time.perf_counter() - start, None, "s", "unpaced")
+            gateway.leader.drop()
+            start = time.perf_counter()
+            with gateway.leader.lock:
+                assert len(gateway.leader.memory.held) == others
+            yield Row(f"restart, {others:,} held", time.perf_counter() - start, None, "s", "")
         fill(gateway, 2000)
         took.append(release_all(gateway, ahead))
         assert len(order_of(gateway)) == 2000
         gateway.close()
     yield Row(f"2,000 releases with {HELD:,} others held", took[1], took[0], "s", "peer: with none; flat: ratio near 1")
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def intake(kind: str, url: str | None, processes: int, wanted: int) -> Row:
@@ -217,7 +228,7 @@ def intake(kind: str, url: str | None, processes: int, wanted: int) -> Row:
         address = f"{folder}/gateway.db" if url is None else url
         key, port = Vault.new_key(), free_port()
         with Gateway(address, Vault.read(key), create=True) as gateway:
-            gateway.configure([Space.read("forum", SPACE)])
+            gateway.configure([Space.read("forum", SPACE)], tick_ms=TICK_MS, frame_bytes=FRAME_BYTES)
             tokens = [gateway.issue_token(role="author", space="forum", actor=f"a{k}") for k in range(200)]
         command = [sys.executable, "-c", "from peerveil.cli import main; main()", "gateway", "serve", "--db", address]
         command += ["--port", str(port), "--processes", str(processes)]
@@ -225,7 +236,9 @@ def intake(kind: str, url: str | None, processes: int, wanted: int) -> Row:
         try:
             _wait(port)
             for count in (INTAKE // 6, INTAKE):
-                load = Load(port, "/v1/spaces/forum/posts", tokens, {"thread": "p1", "content": "x" * 300}, count, 128)
+                load = Load(
+                    port, "/v1/spaces/forum/posts", tokens, {"thread": "p1", "content": "x" * 300}, count, CONNECTIONS
+                )
                 said = subprocess.run(
                     [sys.executable, "-m", "benchmarks.load"], input=json.dumps(asdict(load)), capture_output=True,
                     text=True, check=True,
@@ -235,7 +248,9 @@ def intake(kind: str, url: str | None, processes: int, wanted: int) -> Row:
             serving.send_signal(signal.SIGTERM)
             serving.wait(30)
     assert done.refused == 0
-    note = f"wanted: {wanted:,}; {processes} process(es), 128 connections, p99 {done.p99 * 1000:.0f} ms"
+    answer = f"answer p50 {done.p50 * 1000:.0f}, p99 {done.p99 * 1000:.0f} ms"
+    note = f"wanted: {wanted:,}; {processes} process(es), {CONNECTIONS} connections, {answer}; "
+    note += f"frames of {FRAME_BYTES // 1024} KiB, tick {TICK_MS} ms"
     return Row(f"intake a second, {kind}", done.accepted / done.seconds, float(wanted), "/s", note)
 
 

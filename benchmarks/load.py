@@ -32,6 +32,7 @@ class Answered:
     seconds: float
     accepted: int
     refused: int
+    p50: float
     p99: float
 
 
@@ -57,7 +58,8 @@ async def _run(load: Load) -> Answered:
     await asyncio.gather(*(_connection(load, share, waits, codes) for share in shares))
     seconds = time.perf_counter() - start
     good = sum(code == 202 for code in codes)
-    return Answered(seconds, good, len(codes) - good, sorted(waits)[int(0.99 * len(waits))])
+    waits.sort()
+    return Answered(seconds, good, len(codes) - good, waits[len(waits) // 2], waits[int(0.99 * len(waits))])
 
 
 def _request(load: Load, number: int) -> bytes:

@@ -87,7 +87,9 @@ def measure(name: str, seeds: int = 20, gold_tasks: int = ENOUGH, epsilon: float
         for _ in range(DRAWS):
             order = rng.permutation(known.size)
             gold, others = order[:gold_tasks], order[gold_tasks:]
-            checked = calibrate(result, {tasks[known[i]]: truth[tasks[known[i]]] for i in gold}, answers, contrast)
+            checked = calibrate(
+                result, {tasks[known[i]]: truth[tasks[known[i]]] for i in gold}, answers, np.array([contrast])
+            )
             tempered = _tempered(result.probabilities[known], correct, gold)
             low, high = wilson(int(right[gold].sum()), gold_tasks)
             confidences = result.confidence[known], checked.confidence[known], tempered

@@ -12,7 +12,7 @@ function given(hex) {
   return { bytes, random };
 }
 
-for (const kind of ["labels", "rankings"])
+for (const kind of ["labels", "subsets", "rankings"])
   test(`${kind}: the same lines, and no byte more`, () => {
     for (const { terms, cases } of vectors[kind])
       for (const { bytes: hex, answer, places, line } of cases) {
@@ -29,4 +29,9 @@ test("whole numbers below a limit", () => {
 test("terms that lose more than they state are refused", () => {
   const { terms } = vectors.labels[0];
   assert.throws(() => readTerms({ ...terms, epsilon: "1/2" }), Refused);
+  const subset = vectors.subsets[0].terms, { response } = subset;
+  assert.throws(() => readTerms({ ...subset, epsilon: "9/10" }), Refused);
+  assert.throws(() => readTerms({ ...subset, response: { ...response, size: 2 } }), Refused);
+  assert.throws(() => readTerms({ ...subset, response: { ...response, size: 10 } }), Refused);
+  assert.throws(() => readTerms({ ...subset, response: { ...response, kind: "other" } }), Refused);
 });

@@ -96,7 +96,10 @@ def test_missing_cells_are_named(bad: object) -> None:
         of(["a", bad])
 
 
-@pytest.mark.parametrize("label", [[1.5, 2.0], [[1], [2]], [1, "a"], [b"a", b"b"], [float("inf"), 1.0]])
+@pytest.mark.parametrize(
+    "label",
+    [[1.5, 2.0], [[1.5], [2]], [[1, 1], [2]], [[[1]], [[2]]], [[], [1]], [1, "a"], [b"a", b"b"], [float("inf"), 1.0]],
+)
 def test_wrong_kinds_of_label(label: list[object]) -> None:
     with pytest.raises(BadInput):
         of(label)

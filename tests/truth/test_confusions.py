@@ -12,10 +12,11 @@ from peerveil.core.arrays import Floats
 from peerveil.core.randomness import Randomness
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, randomize
 from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.channels import Channels
 from peerveil.truth.confusions import SHARED, SharedErrorsModel, accepted
 from peerveil.truth.em import EMFit, EMModel, Limits
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import Channel, ClassPrior
+from peerveil.truth.models import ClassPrior
 
 NEIGHBORS = np.array([[0, 1, 0, 0], [0.5, 0, 0.5, 0], [0, 0.5, 0, 0.5], [0, 0, 1, 0]])  # errors are one class off
 EVEN = (1 - np.eye(4)) / 3
@@ -43,7 +44,8 @@ def randomized(frame: pl.DataFrame, epsilon: float, seed: int) -> pl.DataFrame:
 def test_em_of_shared_errors_never_lowers_its_objective_and_finds_their_shape(epsilon: float | None) -> None:
     frame, _ = crowd(NEIGHBORS, seed=1, tasks=1500)
     frame = frame if epsilon is None else randomized(frame, epsilon, 1)
-    answers, channel = EncodedAnswers.of(frame, 4), Channel.of(epsilon, 4)
+    answers = EncodedAnswers.of(frame, 4)
+    channel = Channels.of(epsilon, 4, len(answers.workers))
     model = SharedErrorsModel(channel, ClassPrior.even(4), len(answers.workers), strength=6.0, mean=0.7)
     fit = model.fit(MemoryEngine(answers), Limits(60, 1e-7, must_converge=False))
     assert np.diff(fit.objectives).min() > -1e-6
@@ -113,11 +115,11 @@ def test_a_likelier_model_that_moves_the_class_shares_is_refused() -> None:
         "good": Fitted(correct, theta),
         "renamed": Fitted(correct @ np.eye(4)[renaming], renamed),
     }
-    gains = accepted(answers, dull, models, Channel.of(None, 4))
+    gains = accepted(answers, dull, models, Channels.of(None, 4, workers))
     assert set(gains) == {"good"}
     assert gains["good"] > 100
     same_shares = Fitted(np.eye(4)[answers.votes.argmax(axis=1)], np.full((workers, 4, 4), 0.25))
-    assert accepted(answers, dull, {"no better": same_shares}, Channel.of(None, 4)) == {}
+    assert accepted(answers, dull, {"no better": same_shares}, Channels.of(None, 4, workers)) == {}
 
 
 @pytest.mark.slow

@@ -14,11 +14,12 @@ from peerveil import BadInput
 from peerveil.core.arrays import Floats
 from peerveil.truth import PrivateDawidSkene, simulate_crowd
 from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.channels import Channel, Channels
 from peerveil.truth.em import CoinWeights, ExpectedCounts, Parameters
 from peerveil.truth.grid import GridModel
 from peerveil.truth.kernels import exponentiate
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import Channel, ClassPrior, common_ability, majority_posterior
+from peerveil.truth.models import ClassPrior, common_ability, majority_posterior
 
 
 def answers_of(rng: np.random.Generator, tasks: int, workers: int, size: int, k: int) -> EncodedAnswers:
@@ -143,7 +144,7 @@ def slow_m_step(model: GridModel, hits: Floats, misses: Floats) -> tuple[Floats,
     penalty = -float(model.on_mean[model.mean])
     for w in range(len(hits)):
         likelihood = [
-            np.exp(hits[w, z] * model.log_correct[0] + misses[w, z] * model.log_wrong[0]) for z in range(columns)
+            np.exp(hits[w, z] * model.log_correct[0, 0] + misses[w, z] * model.log_wrong[0, 0]) for z in range(columns)
         ]
         in_class = model.in_class if model.in_class.size else np.eye(model.grid.size)
         inside = [part @ in_class for part in likelihood]  # [general]
@@ -151,7 +152,11 @@ def slow_m_step(model: GridModel, hits: Floats, misses: Floats) -> tuple[Floats,
         penalty -= math.log(joint.sum())
         for z in range(columns):
             q = likelihood[z] * (in_class @ (joint / joint.sum() / inside[z]))
-            correct[w, z], wrong[w, z], mean[w, z] = q @ model.log_correct[0], q @ model.log_wrong[0], q @ model.grid
+            correct[w, z], wrong[w, z], mean[w, z] = (
+                q @ model.log_correct[0, 0],
+                q @ model.log_wrong[0, 0],
+                q @ model.grid,
+            )
     penalty += float((hits * correct + misses * wrong).sum())
     return correct, wrong, mean, penalty
 
@@ -163,7 +168,7 @@ def test_an_m_step_is_that_of_plain_numpy(bias: float | None, k: int) -> None:
     answers = rng.integers(0, 40, (workers, columns)).astype(float)
     hits = answers * rng.random((workers, columns))
     loads = answers.sum(axis=1).astype(int)
-    model = GridModel(Channel.of(2.0, k), ClassPrior.even(k), loads, bias=bias)
+    model = GridModel(Channels.of(2.0, k, loads.size), ClassPrior.even(k), loads, bias=bias)
     counts = ExpectedCounts(
         np.ones(k), hits[:, 0] if bias is None else hits, answers[:, 0] if bias is None else answers
     )
@@ -186,17 +191,19 @@ def test_a_whole_fit_is_textbook_em(k: int, model: str) -> None:
     crowd = simulate_crowd(tasks=60, workers=12, answers=6, classes=k, epsilon=2, seed=k)
     gold = {task: crowd.truth[task] for task in range(5)}
     estimator = PrivateDawidSkene(
-        epsilon=2, model=model, classes=k, ability_prior=3.0, class_prior="uniform", gold=gold,
+        epsilon=2, model=model, classes=k, ability_prior=3.0, class_prior="uniform", known=gold,
         iterations=12, tolerance=0, must_converge=False,
     )  # fmt: skip
     result = estimator.fit(crowd.randomized)
     answers = EncodedAnswers.of(crowd.randomized, k)
-    known = answers.gold_codes(gold)
+    known = answers.known_codes(gold)
     assert known is not None
     posterior = answers.vote_shares
     posterior[:5] = np.eye(k)[known[:5]]
     strength, bias = (3.0, None) if model == "one-coin" else (6.0, 3.0)
-    slow = GridModel(Channel.of(2.0, k), ClassPrior.even(k), answers.loads, strength, bias, mean=0.7)
+    slow = GridModel(
+        Channels.of(2.0, k, answers.loads.size), ClassPrior.even(k), answers.loads, strength, bias, mean=0.7
+    )
     task = np.repeat(np.arange(60), np.diff(answers.start))
     for _ in range(12):
         hits, loads = np.zeros((2, len(answers.workers), k))

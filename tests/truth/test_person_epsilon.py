@@ -110,7 +110,7 @@ def test_real_answers_with_repeats_add_up_once(name: str) -> None:
     assert labels.repeated
     answers = Labels.from_frame(labels.frame.select("task", "worker", "label"))
     loads = answers.frame["worker"].value_counts()["count"].to_numpy()
-    most, often = int(loads.max()), int(answers.frame.group_by("task", "worker").len()["len"].max())
+    most, often = int(loads.max()), int(answers.frame.group_by("task", "worker").len()["len"].to_numpy().max())
     sent, _ = randomize_answers(answers, epsilon=EPSILON, classes=sorted(answers.frame["label"].unique().to_list()))
     result = PrivateMajority(epsilon=EPSILON).fit(sent.answers, guarantee=sent.guarantee)
     assert sent.guarantee.epsilon == EPSILON * often

@@ -12,7 +12,7 @@ from peerveil.core.errors import BadInput
 from peerveil.data import Labels
 from peerveil.truth import PrivateDawidSkene, randomize_answers, simulate_crowd
 from peerveil.truth.answers import read_tasks
-from peerveil.truth.estimate import fit_source
+from peerveil.truth.source import fit_source
 from peerveil.truth.wire import stated_answers, write_answers
 
 CROWD = simulate_crowd(tasks=40, workers=8, answers=5, epsilon=None, seed=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,17 @@ from peerveil.audit.events import granularity
 from peerveil.audit.exact import exact_loss
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.guarantee import Guarantee
-from peerveil.core.randomness import Randomness, Response, laplace_scale
+from peerveil.core.randomness import (
+    NumberResponse,
+    OrderedResponse,
+    Randomness,
+    Response,
+    SubsetResponse,
+    laplace_scale,
+)
+
+if TYPE_CHECKING:
+    from peerveil.core.randomness.source import AnyResponse
 
 _COUNT = Guarantee.pure_dp(1, unit="one vote", neighbors="one vote more or less")
 _VECTOR = Guarantee.pure_dp(1, unit="one review", neighbors="one review moves two entries by at most 1/2 each")
@@ -32,8 +42,32 @@ def _discrete(value: int, count: int, randomness: Randomness) -> Ints:
     return randomness.discrete_laplace(np.full(count, value), scale=_RIGHT)
 
 
-def _respond(response: Response, answer: int, count: int, randomness: Randomness) -> NDArray[Any]:
+def _respond(response: AnyResponse, answer: float, count: int, randomness: Randomness) -> NDArray[Any]:
     return randomness.respond(np.full(count, answer), response)
+
+
+def _respond_subset(response: SubsetResponse, answer: int, count: int, randomness: Randomness) -> Ints:
+    """Subsets as whole numbers: bit c is set if class c is named."""
+    return np.asarray((1 << randomness.respond(np.full(count, answer), response)).sum(axis=1))
+
+
+def _answer_always_named(answer: int, count: int, randomness: Randomness) -> Ints:
+    others = randomness.integers(0, 4, count)
+    others += others >= answer
+    return np.asarray((1 << answer) + (1 << others))
+
+
+def _nearest_level(value: float, count: int, randomness: Randomness) -> Ints:
+    """The count of reports is right, but a report on the answer itself comes with twice the chance."""
+    response = OrderedResponse(1, 5, reach=1)
+    reports = randomness.respond(np.full(count, value), response)
+    return np.where(randomness.uniform(count) < 0.2, int(value) + response.reach, reports)
+
+
+def _rounded_level(value: float, count: int, randomness: Randomness) -> Ints:
+    """The bit of a number, with its rounding drawn from the number after the response instead of before."""
+    bit = randomness.respond(np.full(count, value), NumberResponse(1, low=0, high=1))
+    return np.where(randomness.uniform(count) < abs(value - 0.5) / 2, np.asarray(value > 0.5, dtype=np.int64), bit)
 
 
 _NOISE = ("randomness.laplace",)
@@ -60,6 +94,49 @@ def claims() -> Iterator[Claim]:
     for classes, pairs in ((2, yes_no), (5, (Neighbors("first and last", 0, 4),))):
         name, mechanism = f"response, {classes} classes, epsilon 1", partial(_respond, Response(1, classes))
         yield answer(name=name, mechanism=mechanism, pairs=pairs, samples=500_000)
+    far = (Neighbors("first and last", 0, 4), Neighbors("first and second", 0, 1))
+    yield answer(
+        name="response, 2 of 5 classes, epsilon 1",
+        mechanism=partial(_respond_subset, SubsetResponse(1, 5, size=2)),
+        pairs=far,
+        samples=100_000,
+    )
+    yield answer(
+        name="response, 5 ordered classes, epsilon 1",
+        mechanism=partial(_respond, OrderedResponse(1, 5, reach=1)),
+        pairs=far,
+    )
+    bounds = (Neighbors("0 and 1", 0.0, 1.0), Neighbors("1/3 and 1", 1 / 3, 1.0))
+    for levels in (2, 4):
+        yield answer(
+            name=f"response, numbers on {levels} levels, epsilon 1",
+            mechanism=partial(_respond, NumberResponse(1, low=0, high=1, levels=levels)),
+            pairs=bounds,
+        )
+    yield answer(
+        name="subset that always names the answer",
+        mechanism=_answer_always_named,
+        pairs=far[:1],
+        fault="the answer is in every report, and only the other class is random",
+    )
+    yield answer(
+        name="subset with the threshold of epsilon 1.5",
+        mechanism=partial(_respond_subset, SubsetResponse("1.5", 5, size=2)),
+        pairs=far[:1],
+        fault="the answer is named with the probability that belongs to epsilon 1.5, the claim is 1",
+    )
+    yield answer(
+        name="ordered response with a peak",
+        mechanism=_nearest_level,
+        pairs=far[:1],
+        fault="a fifth of the reports is the answer itself, added to the near ones",
+    )
+    yield answer(
+        name="number rounded after the response",
+        mechanism=_rounded_level,
+        pairs=bounds[:1],
+        fault="a quarter of the bits is set by the number itself, after the response",
+    )
     yield count(
         name="Laplace at half scale",
         mechanism=partial(_laplace, 0.5),

@@ -176,16 +176,37 @@ def _whole(check: ColumnCheck, low: float, high: float) -> pl.Series:
 
 
 def _labels(check: ColumnCheck) -> pl.Series:
-    """Whole numbers, text or booleans; text that is true or false throughout as booleans."""
+    """Whole numbers, text or booleans; text that is true or false throughout as booleans. Or lists of them: sets of classes."""
+    if isinstance(check.series.dtype, pl.List | pl.Array):
+        return _label_sets(check)
     values = check.series if check.series.dtype == pl.Boolean else _ids(check)
     if values.dtype != pl.String or not _every(values, lambda known: known.is_in(list(_BOOLEANS))):
         return values
     return values.replace_strict(_BOOLEANS, return_dtype=pl.Boolean)
 
 
+def _label_sets(check: ColumnCheck) -> pl.Series:
+    """Lists of different labels, sorted: the order in which classes were named says nothing."""
+    lists = check.series.arr.to_list() if isinstance(check.series.dtype, pl.Array) else check.series
+    if isinstance(getattr(lists.dtype, "inner", None), pl.List | pl.Array):
+        return check.refuse_kind("a label, or a list of different labels")
+    rows = pl.DataFrame({"row": pl.int_range(len(lists), eager=True), "label": lists}).explode("label")
+    log = ProblemLog(check.log.source)
+    members = ColumnCheck(check.column, rows["label"], log)
+    values = _labels(members)
+    if members._refused is not None:
+        values = values.set(members._refused, None)
+    sets = rows.with_columns(label=values).group_by("row", maintain_order=True).agg(pl.col("label").sort())["label"]
+    bad = (sets.list.n_unique() < sets.list.len()) | sets.list.eval(pl.element().is_null()).list.any()
+    check.refuse(bad | lists.is_null() | (lists.list.len() == 0), "a list of different labels in every row")
+    return sets
+
+
 def _truths(check: ColumnCheck) -> pl.Series:
     """Correct answers, in the kind of value that the labels are."""
     labels, series = check.others["label"], check.series
+    if isinstance(labels.dtype, pl.List):
+        labels = labels.explode()
     if labels.dtype == series.dtype == pl.String:
         return series  # as it stands: "True" among text labels is text
     truth = _labels(check)
@@ -246,6 +267,9 @@ def as_series(name: str, values: object, kind: str = "any") -> pl.Series:
     if hasattr(values, "to_numpy"):
         values = np.asarray(values.to_numpy())
     if isinstance(values, np.ndarray):
+        if kind == "label" and values.ndim == 2:
+            rows: Any = values.tolist()  # sets of classes, one per row
+            return pl.Series(name, rows)
         return _from_numpy(name, values)
     if isinstance(values, str | bytes | dict) or not (hasattr(values, "__len__") and isinstance(values, Iterable)):
         raise BadInput(name, got=values, want="a list or an array with one value per row")

@@ -167,7 +167,7 @@ def _rankings(table: Rankings) -> Described:
 
 
 def _labels(table: Labels) -> Described:
-    answers = table.frame["label"].value_counts().sort("label")
+    answers = table.members.frame["label"].value_counts().sort("label")
     again = {"answers by a worker who had answered the task before": table.repeated}
     facts = {**_groups(table, "answers"), "classes": answers.height, **again}
     if table.has_truth:

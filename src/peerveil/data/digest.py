@@ -16,6 +16,9 @@ import numpy as np
 import polars as pl
 
 _BLOCK_ROWS = 1_000_000
+_NETSTRING = pl.concat_str(  # a list as one text that no other list has
+    pl.element().cast(pl.String).str.len_bytes().cast(pl.String), pl.lit(":"), pl.element().cast(pl.String)
+)
 _TAGS = {"String": "text", "Float64": "number", "Boolean": "boolean", "Datetime": "time"}
 
 
@@ -28,7 +31,7 @@ def fingerprint_of(kind: str, frame: pl.DataFrame) -> str:
     (True, 64)
     """
     names = sorted(frame.columns)
-    ordered = _sorted(frame.select(names))
+    ordered = _sorted(frame.select(names).with_columns(pl.col(pl.List).list.eval(_NETSTRING).list.join("")))
     digest = hashlib.sha256(_text(f"peerveil {kind} 1") + _count(frame.height) + _count(len(names)))
     for name in names:
         series = ordered[name]
@@ -56,6 +59,8 @@ def _plain(series: pl.Series) -> pl.Series:
     """Values as numbers wherever all of them are, as whole ones if possible; as text otherwise."""
     if isinstance(series.dtype, pl.Datetime):
         return series.dt.cast_time_unit("us").to_physical()
+    if isinstance(series.dtype, pl.List):
+        return series.list.eval(_NETSTRING).list.join("")
     if series.dtype in (pl.Boolean, pl.Categorical) or isinstance(series.dtype, pl.Enum):
         series = series.cast(pl.String)
     if series.dtype == pl.String:

@@ -26,7 +26,10 @@ class Labels(Table):
     task, worker
         ids, whole numbers or text
     label
-        whole numbers, text or booleans
+        whole numbers, text or booleans; for a subset response (:class:`peerveil.core.randomness.SubsetResponse`) a list of
+        different ones in every row
+    epsilon
+        where people chose protection levels of their own: with which epsilon each label was randomized
     truth
         the right answer where it is known, of the same kind as the labels; gaps allowed
 
@@ -50,14 +53,24 @@ class Labels(Table):
 
     _schema: ClassVar[TableSchema] = LABELS
 
-    def __init__(self, *, task: Any, worker: Any, label: Any, truth: Any = None) -> None:
-        columns = {"task": task, "worker": worker, "label": label, "truth": truth}
+    def __init__(self, *, task: Any, worker: Any, label: Any, truth: Any = None, epsilon: Any = None) -> None:
+        columns = {"task": task, "worker": worker, "label": label, "truth": truth, "epsilon": epsilon}
         self._fill(*self._checked(RawTable.in_memory(LABELS, columns)))
 
     @property
     def has_truth(self) -> bool:
         """Whether any right answer is known."""
         return "truth" in self._frame.columns
+
+    @property
+    def has_subsets(self) -> bool:
+        """Whether every row names a list of classes, as a subset response does."""
+        return isinstance(self._frame.schema["label"], pl.List)
+
+    @cached_property
+    def members(self) -> Labels:
+        """A row for each label that an answer names: this table itself, if every answer names one."""
+        return Labels.from_frame(self._frame.explode("label")) if self.has_subsets else self
 
     @cached_property
     def repeated(self) -> int:
@@ -67,8 +80,11 @@ class Labels(Table):
     def codes(self, classes: int | Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The labels as positions in ``classes``: a list, or a count k for the labels 0 to k - 1.
 
-        An answer that is not among them is refused by row.
+        An answer that is not among them is refused by row. Lists of labels have no single position.
         """
+        if self.has_subsets:
+            want = "one label in every row (the estimators of peerveil.truth read lists)"
+            raise BadInput("labels", got=Verbatim("lists of labels, from a subset response"), want=want)
         return self._encode("label", classes)
 
     def truth_codes(self, classes: int | Sequence[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:

@@ -192,6 +192,10 @@ LABELS: Final = TableSchema(
             "truth", "truth", "a label", "the correct answer, where it is known", required=False, gaps=True,
             empty_is_absent=True, other_names="gold true_label ground_truth gold_label",
         ),
+        Column(
+            "epsilon", "any", "a number above 0, such as 1/2", "with which epsilon the answer was randomized",
+            required=False, empty_is_absent=True,
+        ),
     ),
     identity=("worker", "task", "label"),
 )  # fmt: skip

@@ -302,7 +302,12 @@ def write_frame(frame: pl.DataFrame, path: str | os.PathLike[str], *, private: b
     target = target_path(path)
     *_, first, last = "", "", *(suffix.lower() for suffix in target.suffixes)
     compressed = last == ".gz"
-    write = _WRITERS.get(first if compressed else last)
+    name = first if compressed else last
+    write = _WRITERS.get(name)
+    if name in (".csv", ".tsv") and any(isinstance(dtype, pl.List) for dtype in frame.schema.values()):
+        raise BadInput(
+            "path", got=str(target), want="a file name ending in .jsonl or .parquet: a cell of CSV holds no list"
+        )
     if write is None or (first, last) == (".parquet", ".gz"):
         want = "a file name ending in .csv, .tsv, .jsonl (each also with .gz) or .parquet"
         raise BadInput("path", got=str(target), want=want)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, inspect, select
@@ -58,6 +58,8 @@ class Schema:
     first: Callable[[], Mapping[Table, Mapping[str, Any]]] = dict  # rows of tables that have a first one, with id 1
     guards: Sequence[Mapping[str, Sequence[str]]] = ()  # triggers, as guard makes them
     alone: bool = True  # whether a SQLite file with other tables is refused
+    # of earlier versions, how their tables become these in one transaction; the file is then rewritten
+    upgrades: Mapping[int, Callable[[Connection], None]] = field(default_factory=dict)
 
     def create(self, connection: Connection) -> None:
         """Make all tables, their triggers and their first rows."""
@@ -99,9 +101,16 @@ def _prepare(database: Database, schema: Schema, *, create: bool) -> None:
             if version is None:
                 schema.create(connection)
                 version = schema.version
+    if version in schema.upgrades and create:
+        with database.writing("open", whole=True) as connection:
+            if _version(connection, database, schema) == version:  # and nobody else has done it meanwhile
+                schema.upgrades[version](connection)
+        database.rewrite()
+        version = schema.version
     if version != schema.version:
         older = version < schema.version
         remedy = "there is no migration, begin with a new database" if older else "upgrade peerveil"
+        remedy = f"its tables can be brought up to date{database.remedy}" if version in schema.upgrades else remedy
         raise database.error(
             f"the {database.noun} at {database.shown} was written by {'an older' if older else 'a newer'} peerveil (version "
             f"{version} of the tables; this library knows {schema.version}): {remedy}"

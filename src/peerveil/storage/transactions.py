@@ -99,6 +99,11 @@ class Database:
         return f"a {self.noun}, or the name of a file that does not exist yet"
 
     @property
+    def path(self) -> Path | None:
+        """The SQLite file."""
+        return self._address.path
+
+    @property
     def is_sqlite(self) -> bool:
         """Whether this is a file."""
         return self._address.path is not None
@@ -127,6 +132,16 @@ class Database:
                     raise BadInput(self.shown, got=Verbatim("a file among its folders"), want=self.wanted) from None
             except OSError as error:
                 raise self.error(f"cannot make a {self.noun} at {self.shown}: {error.strerror}") from None
+
+    def rewrite(self) -> None:
+        """Write all tables anew, so that nothing deleted is left in the files."""
+        try:
+            with self.engine.connect() as connection:
+                connection.exec_driver_sql("VACUUM" if self.is_sqlite else "VACUUM FULL")
+                if self.is_sqlite:
+                    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        except SQLAlchemyError as error:
+            raise self.translated(error, "its tables are up to date; run VACUUM yourself") from None
 
     def reading(self, action: str = "read") -> AbstractContextManager[Connection]:
         """One consistent view of everything."""

@@ -10,14 +10,14 @@ Values that cannot be used are refused by :func:`require`; :class:`Refusals` col
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, unknown
 
 _T = TypeVar("_T")
 
@@ -122,6 +122,15 @@ EpsilonOrNone = Annotated[
         "a number above 0, such as 1, 0.5 or '1/3', or 'none' for no privacy",
         {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
         lambda value: "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value),
+    ),
+]
+
+EpsilonOrColumn = Annotated[
+    str,
+    Spelling(
+        "a number above 0, such as 1, 0.5 or '1/3', or 'column' where a column epsilon says it for each answer",
+        {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"const": "column"}]},
+        lambda value: value if value == "column" else _epsilon(value),
     ),
 ]
 
@@ -390,3 +399,12 @@ class Refusals:
         """Refuse, if anything was found: one problem as it was, several together."""
         if self.problems:
             raise self.problems[0] if len(self.problems) == 1 else BadStudy(self.problems)
+
+
+# ---- tables of a TOML file ------------------------------------------------------------------------------------------
+
+
+def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Refuse keys that nobody would read; a misspelled key must not be passed over in silence."""
+    names = list(known)
+    Refusals([unknown(place, key, names, "keys") for key in content if key not in names]).raise_any()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
-from peerveil.study.spelling import Classes, Epsilon, File, require
+from peerveil.study.spelling import Classes, Epsilon, EpsilonOrColumn, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_agreement import EstimateAgreement, PreviewLabels, PublishLabels
 from peerveil.study.truth_gold import ChooseGold, Gold, add_gold, gold_of
@@ -40,7 +40,7 @@ _AS_GIVEN: Final = (
     "alone, not for publication"
 )
 _WHAT_REPORTS_SHOW: Final = (
-    "reports.csv numbers the workers at random. It shows which answers came from one person, on which tasks; it does not name "
+    "{} numbers the workers at random. It shows which answers came from one person, on which tasks; it does not name "
     "anybody, and it does not show what they answered."
 )
 _SUGGESTED_CLASSES: Final = 20
@@ -144,6 +144,7 @@ class RandomizeAnswers(Action["Labels"]):
         sent, collected = self.call(
             table,
             but=("model", "gold"),
+            response="k-ary" if self.model == "confusion" else "auto",
             classes=read_classes(self.classes, table),
             tasks=self._tasks(table),
             randomness=context.randomness,
@@ -152,7 +153,8 @@ class RandomizeAnswers(Action["Labels"]):
         result, workers = collected.fit(model=self.model, gold=gold_of(inputs))
         outcome = _outcome("Correct labels, from randomized answers", result, workers, inputs)
         part = outcome.public
-        part.findings.append(_WHAT_REPORTS_SHOW)
+        reports = "reports.csv" if sent.response.size == 1 else "reports.jsonl"  # a cell of CSV holds no list
+        part.findings.append(_WHAT_REPORTS_SHOW.format(reports))
         if sent.unsent:
             tasks = sent.answers.frame["task"].n_unique() + sent.unsent
             part.findings.append(
@@ -160,7 +162,10 @@ class RandomizeAnswers(Action["Labels"]):
                 "answers."
             )
         part.results |= {"epsilon_of_a_report": sent.response.exact_epsilon, "most_reports_of_a_person": sent.most}
-        part.csv("reports.csv", sent.frame())
+        if sent.response.size == 1:
+            part.csv(reports, sent.frame())
+        else:
+            part.files[reports] = sent.frame().write_ndjson()
         outcome.private.files["reports.jsonl"] = answers_text(collected)
         return outcome
 
@@ -185,8 +190,12 @@ class InferLabels(Action["Labels"]):
     )
 
     epsilon: Annotated[
-        Epsilon | None,
-        common("Epsilon with which each answer was randomized; a file of reports states it.", "Epsilon of the devices"),
+        EpsilonOrColumn | None,
+        common(
+            "Epsilon with which each answer was randomized, or column where people chose their own and a column epsilon says it; "
+            "a file of reports states it.",
+            "Epsilon of the devices",
+        ),
     ] = None
     randomized: Annotated[
         bool,
@@ -291,7 +300,7 @@ def _infer(
     action: InferLabels | LabelAnswers, inputs: Inputs[Labels], question: str, epsilon: str | None
 ) -> tuple[Outcome, TruthResult]:
     """Infer labels from answers that were randomized with this epsilon, or not at all."""
-    from peerveil.truth.estimate import fit_source
+    from peerveil.truth.source import fit_source
 
     settings = action.arguments(but=("epsilon", "randomized", "gold"))
     result, workers = fit_source(_answers(inputs), epsilon=epsilon, gold=gold_of(inputs), **settings)

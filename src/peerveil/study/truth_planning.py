@@ -40,7 +40,7 @@ def check_classes_of(table: Labels, classes: Any) -> None:
     from peerveil.truth.answers import read_classes
 
     if classes is not None:
-        table.codes(read_classes(classes, table))
+        table.members.codes(read_classes(classes, table.members))
 
 
 class CompareEpsilons(Action["Labels"]):

@@ -9,7 +9,7 @@ improved.
 - **Over the wire**: :mod:`peerveil.truth.wire` has the invitation, the client of a device and files of randomized answers.
 - **Infer**: :class:`PrivateDawidSkene` and :class:`PrivateMajority` give a :class:`TruthResult` without ids of workers; the
   abilities by id are the estimator's ``workers_``. :class:`EMNotConverged` is raised if EM does not converge, and
-  :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.estimate.fit_source` takes a
+  :class:`NotRandomized` warns that answers look raw. :func:`peerveil.truth.source.fit_source` takes a
   table, a file of randomized answers or files of a database alike.
 - **Check it on gold tasks**: :func:`choose_gold` chooses tasks for an expert to answer; with ``gold=`` an estimator reports the
   accuracy of its labels with an interval, and calibrates confidences (:mod:`peerveil.truth.gold`).

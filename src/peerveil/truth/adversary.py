@@ -35,10 +35,11 @@ from peerveil.core.guarantee import Guarantee
 from peerveil.core.randomness import Randomness, Response
 from peerveil.data import Labels
 from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.channels import Channels
 from peerveil.truth.em import Limits
 from peerveil.truth.grid import GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import Channel, ClassPrior
+from peerveil.truth.models import ClassPrior
 from peerveil.truth.publish import publish_labels
 from peerveil.truth.wire import Client, invitation
 
@@ -171,7 +172,7 @@ def _published(packed: bytes, workers: int, tasks: int) -> Floats:
     worker = np.tile(np.arange(workers, dtype=np.int32), tasks)
     ids = pl.Series("id", range(16))
     answers = EncodedAnswers(ids[:tasks], ids[:workers], (0, 1), start, worker, sent.T.ravel().astype(np.uint8))
-    model = GridModel(Channel.of(1.0, 2), ClassPrior.even(2), answers.loads)
+    model = GridModel(Channels.of(1.0, 2, workers), ClassPrior.even(2), answers.loads)
     fit = model.fit(MemoryEngine(answers), Limits(iterations=4, must_converge=False))
     return np.concatenate([fit.posterior[:, 1], fit.abilities])
 

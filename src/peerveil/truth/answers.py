@@ -34,7 +34,9 @@ _LOOKUP_RATIO: Final = 8  # ids that span at most so many numbers per answer are
 class EncodedAnswers:
     """Answers, encoded: those to task t are the rows from ``start[t]`` to ``start[t + 1]``.
 
-    Codes are positions in the sorted ``tasks`` and ``workers`` and in ``classes``. Up to 256 classes a label is one byte.
+    Codes are positions in the sorted ``tasks`` and ``workers`` and in ``classes``. Up to 256 classes a label is one byte. An
+    answer that names several classes (a subset response) has a row for each, one after the other; ``sizes`` says by worker how
+    many.
     """
 
     tasks: pl.Series
@@ -44,6 +46,8 @@ class EncodedAnswers:
     worker: Codes
     label: Codes
     most_sent: int | None = None  # by the busiest worker, if a rule for repeated answers leaves some out
+    sizes: Ints | None = None  # [worker]: classes that an answer names; None is 1
+    epsilons: tuple[Any, ...] | None = None  # [worker]: the column epsilon, if there is one
 
     sample_size: ClassVar[int] = 2_000_000
 
@@ -55,7 +59,17 @@ class EncodedAnswers:
     @cached_property
     def loads(self) -> Ints:
         """The number of answers of each worker."""
-        return np.bincount(self.worker, minlength=len(self.workers))
+        rows = np.bincount(self.worker, minlength=len(self.workers))
+        return rows if self.sizes is None else rows // self.sizes
+
+    @cached_property
+    def answer_starts(self) -> Ints:
+        """The first row of every answer."""
+        if self.sizes is None:
+            return np.arange(self.label.size)
+        share = 1 / self.sizes[self.worker]  # of an answer that a row is
+        answer = np.floor(np.cumsum(share) - share + 1e-6)
+        return np.flatnonzero(np.diff(answer, prepend=-1))
 
     @cached_property
     def votes(self) -> Floats:
@@ -73,7 +87,7 @@ class EncodedAnswers:
         return shares
 
     def __len__(self) -> int:
-        return self.label.size
+        return self.label.size if self.sizes is None else int(self.loads.sum())
 
     @classmethod
     def of(
@@ -111,7 +125,12 @@ class EncodedAnswers:
         table = Labels.of(labels, "labels")
         most_sent = None if repeated == "all" else int(np.bincount(table.numbered("worker")[0]).max())
         table = _without_repeats(table, repeated)
-        frame = table.frame
+        frame, sizes = table.frame, None
+        epsilons = _by_worker(frame, "epsilon") if "epsilon" in frame.columns else None
+        if table.has_subsets:
+            sizes = np.array(_by_worker(frame.with_columns(label=pl.col("label").list.len()), "label"))
+            table = table.members
+            frame = table.frame
         class_list = observed_classes(frame["label"]) if classes is None else check_classes(classes)
         if len(class_list) < 2:
             raise BadInput("classes", got=classes, want="at least two classes")
@@ -125,7 +144,10 @@ class EncodedAnswers:
         )
         del frame, table  # a converted copy of the caller's frame need not stay while the sorted one is made
         start, worker, label = _sort_by_task(task_codes, worker_codes, label_codes, len(task_ids))
-        return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent)
+        if sizes is not None and sizes.max() >= len(class_list):
+            got = Verbatim(f"lists of {sizes.max()} labels, with {len(class_list)} classes")
+            raise BadInput("labels", got=got, want="fewer labels in a list than there are classes")
+        return cls(task_ids, worker_ids, tuple(class_list), start, worker, label, most_sent, sizes, epsilons)
 
     def sample(self, size: int | None = None) -> EncodedAnswers:
         """Whole tasks, evenly spaced, with about ``size`` answers (default: ``sample_size``); the same on every engine."""
@@ -137,15 +159,22 @@ class EncodedAnswers:
         start = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
         tasks = self.tasks.gather(chosen)
-        return EncodedAnswers(tasks, self.workers, self.classes, start, self.worker[rows], self.label[rows])
+        data = start, self.worker[rows], self.label[rows]
+        return EncodedAnswers(tasks, self.workers, self.classes, *data, sizes=self.sizes, epsilons=self.epsilons)
 
     def frame(self) -> pl.DataFrame:
-        """The answers as a table: task, worker and label."""
+        """The answers as a table: task, worker and label; and epsilon, if it was given by worker."""
+        first, label = self.answer_starts, pl.Series(decode_classes(self.label, self.classes))
+        if self.sizes is not None:
+            answer = np.repeat(np.arange(first.size), np.diff(first, append=self.label.size))
+            label = pl.DataFrame({"a": answer, "label": label}).group_by("a", maintain_order=True).agg("label")["label"]
         columns = {
-            "task": self.tasks.gather(np.repeat(np.arange(len(self.tasks)), np.diff(self.start))),
-            "worker": self.workers.gather(self.worker),
-            "label": decode_classes(self.label, self.classes),
+            "task": self.tasks.gather(np.repeat(np.arange(len(self.tasks)), np.diff(self.start))[first]),
+            "worker": self.workers.gather(self.worker[first]),
+            "label": label,
         }
+        if self.epsilons is not None:
+            columns["epsilon"] = pl.Series(list(self.epsilons)).gather(self.worker[first])
         return pl.DataFrame(columns)
 
     def task_codes(self, ids: Iterable[Hashable], argument: str) -> Ints:
@@ -163,6 +192,20 @@ class EncodedAnswers:
         known = np.full(len(self.tasks), -1, dtype=np.int32)
         known[self.task_codes(answers, "known")] = encode_known(answers, self.classes)
         return known
+
+
+def _by_worker(frame: pl.DataFrame, column: str) -> tuple[Any, ...]:
+    """The value that a column has in all rows of a worker, by worker in the order of their ids."""
+    what = {
+        "epsilon": "one epsilon in all answers of a worker",
+        "label": "equally many labels in all lists of a worker",
+    }
+    values = frame.group_by("worker").agg(pl.col(column).unique().sort()).sort("worker")
+    several = values.filter(pl.col(column).list.len() > 1)
+    if several.height:
+        got = Verbatim(f"{several[column][0].to_list()} from worker {several['worker'][0]!r}")
+        raise BadInput("epsilon" if column == "epsilon" else "labels", got=got, want=what[column])
+    return tuple(values[column].list.first().to_list())
 
 
 def encode_known(answers: ById[Hashable], classes: Sequence[Hashable]) -> NDArray[np.int32]:

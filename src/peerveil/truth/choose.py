@@ -37,14 +37,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from peerveil.truth.confusions import accepted, candidates
-from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits
+from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits, first_counts
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior, common_ability, majority_posterior
+from peerveil.truth.models import STRENGTH, ClassPrior, majority_of
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
+    from peerveil.truth.channels import Channels
 
 _Key = TypeVar("_Key")
 
@@ -134,7 +135,7 @@ class Pilot:
     """
 
     def __init__(
-        self, answers: EncodedAnswers, channel: Channel, limits: Limits, history: Floats | None = None
+        self, answers: EncodedAnswers, channel: Channels, limits: Limits, history: Floats | None = None
     ) -> None:
         self.answers, self.channel = answers.sample(), channel
         # the price of one more parameter for each class but one (Schwarz, 1978)
@@ -145,9 +146,10 @@ class Pilot:
         self._engine = MemoryEngine(self.answers)
         self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
-        mean = float(np.clip(common_ability(self.answers.votes, channel), 0.1, 0.95))
-        first = one_coin(self._even, strength=STRENGTH, mean=mean)
-        runs = {STRENGTH: self._climb(EMRun(first, self._engine, self._engine.start(None, "correct")))}
+        common = majority_of(self.answers, channel)[1]
+        self._engine.vote_weights = channel.vote_weights(common)
+        first = one_coin(self._even, strength=STRENGTH, mean=float(np.clip(common, 0.1, 0.95)))
+        runs = {STRENGTH: self._climb(EMRun(first, self._engine, first_counts(self._engine, "correct")))}
         for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
             last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
             model = one_coin(self._even, strength=strength, mean=_mean(last))
@@ -183,7 +185,7 @@ class Pilot:
             return runs
 
         explain("none", False, [self._best.counts])
-        strong = _distinct(explain("strong", False, [of_one_coin, self._engine.start(None, "correct by class")]))
+        strong = _distinct(explain("strong", False, [of_one_coin, first_counts(self._engine, "correct by class")]))
         some = _distinct(explain("some", False, strong))
         explain("none", True, [of_one_coin, *strong])
         explain("some", True, some)
@@ -235,7 +237,7 @@ class AutoModel:
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
-            fit = replace(fit, posterior=majority_posterior(self.pilot.answers.votes, self.pilot.channel)[0])
+            fit = replace(fit, posterior=majority_of(self.pilot.answers, self.pilot.channel)[0])
         return fit
 
     def _candidates(self) -> Mapping[str, EMModel]:
@@ -246,8 +248,8 @@ class AutoModel:
     def _confusions(self) -> dict[str, float]:
         """The models of confused classes to average with, and what speaks for each (:mod:`peerveil.truth.confusions`)."""
         pilot = self.pilot
-        if pilot.channel.k == 2:
-            return {}  # with two classes every confusion is a bias
+        if pilot.channel.k == 2 or pilot.channel.largest_size > 1:
+            return {}  # with two classes every confusion is a bias; reports of several classes hide which are confused
         one_coin = GridModel(
             pilot.channel, self.class_prior, pilot.answers.loads, pilot.strength, mean=pilot.mean, history=self.history
         )

@@ -59,32 +59,62 @@ class Client:
         What the operator sent: JSON text or a mapping.
     worker
         The person's id, if randomized answers shall carry one (abilities need it).
+    epsilon
+        The protection level that the person chooses, where the invitation offers several.
     bits
         Where random bits come from; the operating system by default.
+
+    Attributes
+    ----------
+    size
+        How many classes a report names: 1, or more for a subset response.
     """
 
     refusal: ClassVar[Callable[..., ValueError]] = Refused
 
     def __init__(
-        self, invitation: str | dict[str, Any], *, worker: Any = None, bits: Callable[[int], int] = secrets.randbits
+        self,
+        invitation: str | dict[str, Any],
+        *,
+        worker: Any = None,
+        epsilon: Any = None,
+        bits: Callable[[int], int] = secrets.randbits,
     ) -> None:
         terms = self._read(invitation)
+        self._states_epsilon = "levels" in terms
+        if self._states_epsilon or epsilon is not None:
+            terms |= self._level(terms, epsilon)
         self.epsilon = Fraction(terms["epsilon"])
         self.classes = list(terms["classes"])
         self.guarantee = str(terms["promise"])
         self.worker = worker
         self._bits = bits
-        thresholds = (int(terms["response"][name]) for name in ("bits", "keep_below", "share"))
-        self._width, self._keep_below, self._share = thresholds
+        self._read_response(terms["response"])
         self._sent: dict[Any, str] = {}
         self._question_text = terms.get("question", "")
         self._task_texts = {task["id"]: task["text"] for task in terms.get("tasks", [])}
         self._max_answers: int | None = terms.get("answers")
-        # neighbors: any two answers; the largest likelihood ratio is keep_below/share, and must not exceed e^epsilon
-        k, total = len(self.classes), 2**self._width
-        if self._keep_below + (k - 1) * self._share != total or not self._keep_below > self._share > 0:
-            raise self.refusal("invitation", got=self._keep_below, want=f"thresholds of a response on {k} classes")
-        if Fraction(self._keep_below, self._share) > exp_below(self.epsilon):
+
+    def _read_response(self, response: dict[str, Any]) -> None:
+        """Check and set the thresholds. Neighbors are any two answers; their likelihood ratio must not exceed e^epsilon."""
+        k, self._width = len(self.classes), int(response["bits"])
+        total, kind = 2**self._width, response.get("kind", "k-ary")
+        self._share, self.size = 0, 1
+        try:
+            if kind == "subset":
+                self._keep_below, self.size = int(response["inside_below"]), int(response["size"])
+                inside, outside = self._keep_below * (k - self.size), (total - self._keep_below) * self.size
+                valid = 1 < self.size < k and inside > outside > 0
+            else:
+                self._keep_below, self._share = int(response["keep_below"]), int(response["share"])
+                inside, outside = self._keep_below, self._share
+                valid = kind == "k-ary" and inside + (k - 1) * outside == total and inside > outside > 0
+            valid &= self._width in (32, 64) and 0 < self.epsilon <= 64
+        except (KeyError, TypeError, ValueError):
+            valid = False
+        if not valid:
+            raise self.refusal("invitation", got=response, want=f"thresholds of a response on {k} classes")
+        if Fraction(inside, outside) > exp_below(self.epsilon):
             got = f"a response that loses more than epsilon {self.epsilon}"
             raise self.refusal("invitation", got=got, want="thresholds that keep the guarantee")
 
@@ -107,18 +137,58 @@ class Client:
         codes = [i for i, c in enumerate(self.classes) if type(c) is type(answer) and c == answer]
         if not codes:
             raise self.refusal("answer", got=answer, want=f"one of {self.classes}")
-        draw, code = self._bits(self._width), codes[0]
-        if draw >= self._keep_below:
-            other = (draw - self._keep_below) // self._share
-            code = other + (other >= code)
-        lines = [self._line(task, label) for label in self.classes]
+        longest = sorted(self.classes, key=lambda label: len(json.dumps(label)))[-self.size :]
+        if self.size == 1:
+            label, longest_label = self.classes[self._draw_class(codes[0])], longest[0]
+        else:
+            label, longest_label = [self.classes[code] for code in self._draw_subset(codes[0])], longest
         # as long as the longest: an observer of an encrypted line learns nothing from its length
-        self._sent[question] = lines[code].ljust(max(len(line) for line in lines))
+        self._sent[question] = self._line(task, label).ljust(len(self._line(task, longest_label)))
         return self._sent[question]
 
+    def _draw_class(self, code: int) -> int:
+        """k-ary response: the answer below the threshold, else one of the other classes."""
+        draw = self._bits(self._width)
+        if draw < self._keep_below:
+            return code
+        other = (draw - self._keep_below) // self._share
+        return other + (other >= code)
+
+    def _draw_subset(self, code: int) -> list[int]:
+        """Subset response: ``size`` of the other classes, the last one replaced by the answer below the threshold; in order.
+
+        The same numbers are drawn for every answer, whether it is named or not.
+        """
+        inside, others = self._bits(self._width) < self._keep_below, list(range(len(self.classes) - 1))
+        for place in range(self.size):  # Fisher and Yates, as far as it is needed
+            chosen = place + self._below(len(others) - place)
+            others[place], others[chosen] = others[chosen], others[place]
+        report = [other + (other >= code) for other in others[: self.size]]
+        report[-1] = code if inside else report[-1]
+        return sorted(report)
+
+    def _below(self, limit: int) -> int:
+        """A uniform whole number below a limit: 64 bits, cut to those of limit - 1, drawn again if too large."""
+        mask = (1 << (limit - 1).bit_length()) - 1
+        while (drawn := self._bits(64) & mask) >= limit:
+            pass
+        return drawn
+
     def _line(self, task: Any, label: Any) -> str:
-        line = {"format": FORMAT, "task": task, "worker": self.worker, "label": label}
+        level = str(self.epsilon) if self._states_epsilon else None
+        line = {"format": FORMAT, "task": task, "worker": self.worker, "label": label, "epsilon": level}
         return json.dumps({k: v for k, v in line.items() if v is not None})
+
+    def _level(self, terms: dict[str, Any], epsilon: Any) -> dict[str, Any]:
+        """The epsilon and the response of the level that the person chooses."""
+        try:
+            chosen = {Fraction(level["epsilon"]): level for level in terms.get("levels", [terms])}[Fraction(epsilon)]
+            return {name: chosen[name] for name in ("epsilon", "response", "promise")}
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            want = (
+                f"one of the levels of the invitation: {[level['epsilon'] for level in terms.get('levels', [terms])]}"
+            )
+            raise self.refusal("epsilon", got=epsilon, want=want) from None
 
     def _read(self, invitation: str | dict[str, Any]) -> dict[str, Any]:
         try:
@@ -129,6 +199,7 @@ class Client:
                 and len({(type(c), c) for c in terms["classes"]}) == len(terms["classes"]) >= 2
                 and 0 < Fraction(terms["epsilon"]) <= 64
                 and int(terms["response"]["bits"]) in (32, 64)
+                and all({"epsilon", "response", "promise"} <= set(level) for level in terms.get("levels", []))
                 and all({"id", "text"} <= set(task) for task in terms.get("tasks", []))
             )
         except (TypeError, ValueError, KeyError, ZeroDivisionError):

@@ -24,11 +24,12 @@ import numpy as np
 
 from peerveil.truth.em import EMModel, ExpectedCounts, Limits, Parameters
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import FLOOR, INNER_STEPS, Channel, ClassPrior, ConfusionModel
+from peerveil.truth.models import FLOOR, INNER_STEPS, ClassPrior, ConfusionModel
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
     from peerveil.truth.answers import EncodedAnswers
+    from peerveil.truth.channels import Channels
 
 SHARED, PERSONAL = "shared errors", "confusion"
 _SHAPE_STRENGTH: Final = 20.0  # errors that the prior on the shape of errors is worth, by correct class
@@ -60,7 +61,7 @@ class SharedErrorsModel(EMModel):
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Channels,
         class_prior: ClassPrior,
         workers: int,
         strength: float,
@@ -85,7 +86,7 @@ class SharedErrorsModel(EMModel):
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update abilities and the shape of errors."""
         by_class, matrix = counts.by_worker.transpose(0, 2, 1), self.channel.matrix  # [worker, class, report]
-        for _ in range(1 if self.channel.other == 0 else INNER_STEPS):
+        for _ in range(INNER_STEPS if self.channel.randomized else 1):
             theta = self.theta
             answers = theta * ((by_class / np.maximum(theta @ matrix, FLOOR)) @ matrix)  # E-step over the answers
             correct = np.einsum("wzz->w", answers) + self.pseudo[:, 0]
@@ -94,7 +95,8 @@ class SharedErrorsModel(EMModel):
             errors = np.where(self.wrong, answers.sum(axis=0), 0.0) + self._shape_pseudo()
             self.errors = errors / errors.sum(axis=1, keepdims=True)
         shown = np.maximum(self.theta @ matrix, FLOOR)
-        p = self.channel.other + self.channel.contrast * self.ability
+        other, contrast = (self.channel.column(name)[:, 0] for name in ("other", "contrast"))
+        p = other + contrast * self.ability
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         on_ability = self.pseudo[:, 0] @ np.log(self.ability) + self.pseudo[:, 1] @ np.log1p(-self.ability)
         on_shape = (self._shape_pseudo() * np.log(np.where(self.wrong, self.errors, 1.0))).sum()
@@ -103,7 +105,7 @@ class SharedErrorsModel(EMModel):
             log_prior,
             prior_penalty - float(on_ability + on_shape),
             abilities=self.ability,
-            standard_errors=np.sqrt(p * (1 - p) / np.maximum(total, 1)) / self.channel.contrast,
+            standard_errors=np.sqrt(p * (1 - p) / np.maximum(total, 1)) / contrast,
             details={"errors": self.errors, "confusion": self.theta, "prior_strength": self.strength},
         )
 
@@ -112,7 +114,7 @@ class SharedErrorsModel(EMModel):
 
 
 def candidates(
-    channel: Channel, class_prior: ClassPrior, workers: int, strength: float, mean: float, history: Floats | None
+    channel: Channels, class_prior: ClassPrior, workers: int, strength: float, mean: float, history: Floats | None
 ) -> Mapping[str, EMModel]:
     """The models of confusions, by name."""
     return {
@@ -122,7 +124,7 @@ def candidates(
 
 
 def accepted(
-    answers: EncodedAnswers, one_coin: EMModel, models: Mapping[str, EMModel], channel: Channel
+    answers: EncodedAnswers, one_coin: EMModel, models: Mapping[str, EMModel], channel: Channels
 ) -> dict[str, float]:
     """The models that meet both conditions, and by how many nats they predict held-out reports better than one-coin."""
     sample = answers.sample(_SAMPLE)
@@ -131,6 +133,7 @@ def accepted(
     start = np.concatenate([[0], np.cumsum(np.bincount(task[~held_out], minlength=len(sample.tasks)))])
     fitted_to = replace(sample, start=start, worker=sample.worker[~held_out], label=sample.label[~held_out])
     engine = MemoryEngine(fitted_to)
+    other, contrast = (channel.column(name)[:, 0] for name in ("other", "contrast"))
     test = task[held_out], sample.worker[held_out], sample.label[held_out]
 
     def fit(model: EMModel) -> tuple[float, Floats]:
@@ -140,7 +143,7 @@ def accepted(
         if "confusion" in result.details:
             likelihood = (np.asarray(result.details["confusion"]) @ channel.matrix)[workers, :, labels]
         else:
-            p = (channel.other + channel.contrast * result.abilities)[workers, None]
+            p = (other + contrast * result.abilities)[workers, None]
             likelihood = np.where(np.arange(channel.k) == labels[:, None], p, (1 - p) / (channel.k - 1))
         predicted = (posterior[tasks] * likelihood).sum(axis=1)
         shares = np.bincount(posterior.argmax(axis=1), minlength=channel.k) / len(posterior)

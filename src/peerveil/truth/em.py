@@ -5,8 +5,8 @@ An engine holds the answers and the posteriors of the tasks; a model holds what 
 - an M-step of the model: expected counts to parameters;
 - an E-step of the engine: parameters to posteriors, and their expected counts.
 
-Both steps maximize the same objective (for grid models a lower bound of the likelihood, for point estimates the likelihood times
-the prior), so it cannot fall, and its rise decides about convergence.
+Both steps maximize the same objective (for grid models a lower bound of the likelihood, for point estimates the likelihood
+times the prior), so it cannot fall, and its rise decides about convergence.
 """
 
 from __future__ import annotations
@@ -67,16 +67,16 @@ class ExpectedCounts:
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
 
     @classmethod
-    def of_table(cls, by_class: Floats, table: Floats, loads: Floats, counted: Counted) -> ExpectedCounts:
-        """What is to be counted, from answers by what is correct: [worker, answer, class]."""
+    def of_table(
+        cls, by_class: Floats, table: Floats, loads: Floats, counted: Counted, sizes: Floats | None = None
+    ) -> ExpectedCounts:
+        """What is to be counted, from answers (with ``sizes`` their rows) by what is correct: [worker, answer, class]."""
         if counted == "answers by class":
             return cls(by_class, table, loads)
         correct = np.diagonal(table, axis1=1, axis2=2)
-        return (
-            cls(by_class, correct.sum(axis=1), loads)
-            if counted == "correct"
-            else cls(by_class, correct, table.sum(axis=1))
-        )
+        if counted == "correct":
+            return cls(by_class, correct.sum(axis=1), loads)
+        return cls(by_class, correct, table.sum(axis=1) / (1.0 if sizes is None else sizes[:, None]))
 
 
 @dataclass(slots=True)
@@ -85,6 +85,15 @@ class CoinWeights:
 
     correct: Floats
     wrong: Floats
+
+    def of_rows(self, sizes: Floats) -> CoinWeights:
+        """The weights of each row, where an answer of worker w has ``sizes[w]`` rows: together they weigh as much as the answer.
+
+        With u and v the weights if the answer is correct and if not, every row weighs v/size, and u - v more if it names the
+        class.
+        """
+        size = sizes.reshape(-1, *[1] * (self.wrong.ndim - 1))
+        return CoinWeights(self.correct - self.wrong + self.wrong / size, self.wrong / size)
 
     def table(self, k: int) -> Floats:
         """The same as [worker, answer, class]."""
@@ -116,6 +125,7 @@ class EStep:
 class Engine(Protocol):
     """Holds the answers and runs E-steps over them (in memory, DuckDB or Spark)."""
 
+    vote_weights: Floats | None  # [worker]: of votes at the start, where people chose their epsilons; None is equal
     classes: tuple[Hashable, ...]
     workers: pl.Series
     loads: Ints
@@ -181,7 +191,7 @@ class EMModel(ABC):
 
     def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
         """Iterate M-steps and E-steps until the objective has converged."""
-        run = EMRun(self, engine, engine.start(start, self.counted))
+        run = EMRun(self, engine, first_counts(engine, self.counted, start))
         while not run.ended(limits):
             run.step()
         if limits.must_converge and not run.converged(limits):
@@ -198,6 +208,22 @@ class EMModel(ABC):
             objective=run.objective,
             details=run.parameters.details,
         )
+
+
+def first_counts(engine: Engine, counted: Counted, start: Floats | None = None) -> ExpectedCounts:
+    """The counts that EM begins with: of given posteriors, of the shares of votes, or of votes by their weights.
+
+    Where channels differ, unweighted votes would drown the few that tell much in the many that tell little, and EM may end
+    elsewhere.
+    """
+    if start is not None or engine.vote_weights is None:
+        return engine.start(start, counted)
+    weights, k = engine.vote_weights, len(engine.classes)
+    coin = CoinWeights(weights, np.zeros_like(weights))
+    if counted != "correct":
+        coin = CoinWeights(np.repeat(weights[:, None], k, axis=1), np.zeros((weights.size, k)))
+    votes = coin.table(k) if counted == "answers by class" else coin
+    return engine.e_step(Parameters(votes, np.zeros(k), 0.0, weights, weights), counted).counts
 
 
 class EMRun:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -13,34 +13,36 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import Number, number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
-from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.engines import quiet
-from peerveil.truth.answers import ById, EncodedAnswers, decode_classes, history_counts, read_classes
+from peerveil.truth.answers import ById, EncodedAnswers, decode_classes, history_counts
+from peerveil.truth.channels import Channels
 from peerveil.truth.choose import AutoModel, Pilot
 from peerveil.truth.em import Engine, Limits, Model
 from peerveil.truth.gold import calibrate
 from peerveil.truth.grid import BIAS, GridModel
-from peerveil.truth.guarantee import NotRandomized, device_guarantee
+from peerveil.truth.guarantee import crowd_doubt, device_guarantee, largest_total, worker_epsilons
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import (
     STRENGTH,
-    Channel,
     ClassPrior,
     CoinModel,
     ConfusionModel,
     MajorityModel,
     likeliest_class,
+    majority_of,
 )
 from peerveil.truth.result import TruthResult, WorkerAbilities, labels_like
 from peerveil.truth.tables import TableEngine, count_answers, is_source, open_answers
-from peerveil.truth.wire import stated_answers
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
+
+Epsilons: TypeAlias = "Number | ById[Number] | None"
+"""One epsilon; or one for each worker, by their ids or (as "column") from the column epsilon; or none."""
 
 MODELS: Final = ("auto", "one-coin", "two-coin", "confusion")
 ENGINES: Final = ("auto", "memory", "duckdb", "spark")
@@ -57,18 +59,32 @@ class _Estimator(ABC):
     def __init__(
         self,
         *,
-        epsilon: Number | None,
+        epsilon: Epsilons,
         classes: int | Sequence[Hashable] | None = None,
         repeated: str = "all",
         gold: object = None,
     ) -> None:
-        self.exact_epsilon = None if epsilon is None else read_epsilon(epsilon)
+        self.levels: ById[Number] | str | None = None
+        self.exact_epsilon: Fraction | None = None
+        if isinstance(epsilon, Mapping) or (isinstance(epsilon, str) and epsilon == "column"):
+            self.levels = epsilon
+        elif epsilon is not None:
+            self.exact_epsilon = read_epsilon(epsilon)
         self.classes, self.repeated, self.gold = classes, repeated, gold
 
     @property
     def epsilon(self) -> float | None:
-        """Epsilon as a float."""
+        """Epsilon as a float; of several the largest, after a fit."""
         return None if self.exact_epsilon is None else float(self.exact_epsilon)
+
+    def _channels(self, engine: Engine) -> Channels:
+        """The channels of the workers on an engine."""
+        self._by_worker = worker_epsilons(self.levels, engine.workers, engine.answers.epsilons)
+        epsilon: float | list[float] | None = self.epsilon
+        if self._by_worker is not None:
+            self.exact_epsilon, epsilon = max(self._by_worker), [float(level) for level in self._by_worker]
+        self._used = Channels.of(epsilon, len(engine.classes), len(engine.workers), engine.answers.sizes)
+        return self._used
 
     @abstractmethod
     def fit(self, labels: object, *, columns: Mapping[str, str] | None = None) -> TruthResult:
@@ -90,7 +106,7 @@ class _Estimator(ABC):
         """Fit a model on an engine."""
         fit = model.fit(engine, self.limits, start)
         result = TruthResult(
-            guarantee=device_guarantee(self.exact_epsilon) if guarantee is None else guarantee,
+            guarantee=device_guarantee(self.exact_epsilon, self._by_worker) if guarantee is None else guarantee,
             tasks=fit.tasks,
             classes=engine.classes,
             labels=decode_classes(likeliest_class(fit.posterior), engine.classes),
@@ -105,15 +121,15 @@ class _Estimator(ABC):
             converged=fit.converged,
             epsilon=self.epsilon,
             answer_epsilon=self.exact_epsilon,
+            largest_total=largest_total(engine.loads, self._by_worker),
             most_answers=engine.answers.most_sent,
             evidence=fit.evidence,
             details={**fit.details, "objectives": fit.objectives, "known_tasks": tuple(self.known or ())},
         )
-        result = result.doubted(engine.answers.votes)
+        result = result.doubted(crowd_doubt(engine.answers, self._used, self._by_worker or self.exact_epsilon))
         if self.gold is not None:
-            contrast = Channel.of(self.epsilon, len(engine.classes)).contrast
-            result = calibrate(result, self.gold, engine.answers.sample(), contrast)
-        self.workers_ = WorkerAbilities.of(engine.workers, result)
+            result = calibrate(result, self.gold, engine.answers.sample(), self._used.column("contrast")[:, 0])
+        self.workers_ = WorkerAbilities.of(engine.workers, result, self._by_worker)
         return result
 
 
@@ -123,7 +139,8 @@ class PrivateMajority(_Estimator):
     Parameters
     ----------
     epsilon
-        Of the response for one answer; ``None`` if answers were not randomized.
+        Of the response for one answer; ``None`` if answers were not randomized. If people chose protection levels of their own:
+        a mapping of worker to epsilon, or ``"column"`` for the column epsilon of the answers.
     classes
         The classes, or how many there are; by default those among the answers, which are public.
     repeated, gold
@@ -152,8 +169,7 @@ class PrivateMajority(_Estimator):
         """Labels by majority, probabilities for a crowd of equal abilities."""
         labels = labels if columns is None else Labels.of(labels, "labels", columns=columns)
         engine = MemoryEngine(EncodedAnswers.of(labels, self.classes, tasks=tasks, repeated=self.repeated))
-        channel = Channel.of(self.epsilon, len(engine.classes))
-        return self._fit(MajorityModel(channel), "majority", engine, guarantee)
+        return self._fit(MajorityModel(self._channels(engine)), "majority", engine, guarantee)
 
 
 class PrivateDawidSkene(_Estimator):
@@ -162,7 +178,8 @@ class PrivateDawidSkene(_Estimator):
     Parameters
     ----------
     epsilon
-        Of the response for one answer; ``None`` if answers were not randomized.
+        Of the response for one answer; ``None`` if answers were not randomized. If people chose protection levels of their own:
+        a mapping of worker to epsilon, or ``"column"`` for the column epsilon of the answers.
     model
         ``"auto"`` (one-coin, or two-coin where the answers show personal biases: :mod:`peerveil.truth.choose`),
         ``"one-coin"``, ``"two-coin"`` (an ability for every class), or ``"confusion"`` (a full matrix for every worker).
@@ -214,7 +231,7 @@ class PrivateDawidSkene(_Estimator):
     def __init__(
         self,
         *,
-        epsilon: Number | None,
+        epsilon: Epsilons,
         model: str = "auto",
         classes: int | Sequence[Hashable] | None = None,
         class_prior: str | Sequence[float] = "shrunk",
@@ -300,9 +317,10 @@ class PrivateDawidSkene(_Estimator):
             raise BadInput("update", got=got, want="fit(..., engine='memory') before it")
         result, old = self._last
         new = Labels.of(labels, "labels", columns=columns)
-        new.codes(old.classes)  # refuses a new class by row
+        new.members.codes(old.classes)  # refuses a new class by row
         try:
-            both = pl.concat([old.frame(), new.frame.select("task", "worker", "label")])
+            before = old.frame()
+            both = pl.concat([before, new.frame.select(before.columns)])
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=new, want="ids and labels of the same kinds as before") from None
         tasks = [*old.tasks.to_list(), *new.frame["task"].to_list()]
@@ -318,7 +336,9 @@ class PrivateDawidSkene(_Estimator):
 
     def _infer(self, engine: Engine, guarantee: Guarantee | None, start: Floats | None = None) -> TruthResult:
         """Choose what is to be chosen, and fit."""
-        channel = Channel.of(self.epsilon, len(engine.classes))
+        channel = self._channels(engine)
+        if channel.single is None:
+            engine.vote_weights = channel.vote_weights(majority_of(engine.answers, channel)[1])
         history = history_counts(self.history, engine.workers)
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
         needed = self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto")
@@ -329,7 +349,7 @@ class PrivateDawidSkene(_Estimator):
         return self._fit(model, self.model, engine, guarantee, start)
 
     def _model(
-        self, engine: Engine, channel: Channel, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
+        self, engine: Engine, channel: Channels, class_prior: ClassPrior, history: Floats | None, pilot: Pilot | None, /
     ) -> Model:
         """The model of the settings."""
         prior = None if isinstance(self.ability_prior, str) else self.ability_prior
@@ -344,48 +364,3 @@ class PrivateDawidSkene(_Estimator):
         if self.model == "two-coin":
             return GridModel(*common, engine.loads, STRENGTH, prior or BIAS, mean=mean, history=history)
         return GridModel(*common, engine.loads, prior or strength, mean=mean, history=history)
-
-
-def fit_source(
-    source: object,
-    *,
-    epsilon: Number | None = None,
-    model: str = "auto",
-    classes: int | Sequence[Hashable] | None = None,
-    class_prior: str = "shrunk",
-    engine: str = "auto",
-    gold: object = None,
-) -> Outputs[TruthResult, WorkerAbilities]:
-    """Infer labels and abilities; answers that do not look randomized are noted in the result, without a warning.
-
-    Parameters
-    ----------
-    source : Labels or path
-        A table; a file of randomized answers, which states its own epsilon and classes; or a Parquet file or a pattern such as
-        ``answers/*.parquet``, for a database.
-    epsilon : number, optional
-        Of the response for one answer; by default answers were not randomized.
-    model : str, optional
-        A model of :class:`PrivateDawidSkene`, or ``"majority"``.
-    classes : int or list, optional
-        The classes, or how many there are, perhaps written as text; by default those in the data.
-    class_prior, engine, gold : optional
-        As of :class:`PrivateDawidSkene`.
-    """
-    collected = stated_answers(source, epsilon=epsilon, classes=classes, model=model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotRandomized)
-        if collected is not None and model != "majority":
-            return collected.fit(model=model, class_prior=class_prior, gold=gold)
-        guarantee = None
-        if collected is not None:
-            source, epsilon, guarantee = collected.answers, collected.response.exact_epsilon, collected.guarantee
-            classes = collected.response.labels or collected.response.k
-        classes = read_classes(classes, source if isinstance(source, Labels) else None)
-        if model == "majority":
-            majority = PrivateMajority(epsilon=epsilon, classes=classes, gold=gold)
-            labels = open_answers(source) if is_source(source) else source
-            return Outputs(majority.fit(labels, guarantee=guarantee), majority.workers_)
-        settings: dict[str, Any] = {"classes": classes, "class_prior": class_prior, "gold": gold}
-        estimator = PrivateDawidSkene(epsilon=epsilon, model=model, **settings)
-        return Outputs(estimator.fit(source, engine=engine), estimator.workers_)

@@ -107,9 +107,10 @@ def draw_classes(sent: RandomizedAnswers, ax: Axes) -> None:
     """Shares of the classes among the randomized answers, and estimated for the answers (the response undone)."""
     response = sent.response
     classes = list(response.labels or range(response.k))
-    numbers = dict(sent.answers.frame["label"].value_counts().iter_rows())
+    named = sent.answers.frame["label"].explode() if response.size > 1 else sent.answers.frame["label"]
+    numbers = dict(named.value_counts().iter_rows())
     counts = np.array([numbers.get(label, 0) for label in classes], dtype=float)
-    total = max(1.0, counts.sum())
+    total = max(1.0, counts.sum() / response.size)
     estimate = np.clip(response.unbiased(counts) / total, 0, 1)
     place = np.arange(response.k)
     ax.bar(place - 0.2, counts / total, 0.38, color=COLORS["truth"], label="randomized answers")

@@ -215,7 +215,7 @@ def read_gold(gold: Any, argument: str = "gold") -> dict[Any, Any]:
     return answers
 
 
-def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast: float) -> TruthResult:
+def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast: Floats) -> TruthResult:
     """The result with calibrated probabilities and abilities, and the check.
 
     **Abilities.** A worker's reports are correct with a mean probability p under the model's posteriors and p' under the
@@ -227,7 +227,7 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     result, answers
         What was inferred without the gold answers, and the answers that it was inferred from, or whole tasks of these.
     contrast
-        Of the channel: how much of an answer is retained in its report.
+        Of the channel, or of each worker's: how much of an answer is retained in its report.
     """
     codes = _gold_codes(result, read_gold(gold))
     where = np.array([place for place, _ in codes])
@@ -346,14 +346,14 @@ def _sum_of_others(model: Floats, label: Ints) -> Floats:
 
 
 def _calibrated_abilities(
-    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: float
+    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: Floats
 ) -> tuple[Floats, Floats]:
     """Abilities and their errors under calibrated probabilities."""
     k, workers = len(result.classes), result.abilities.size
     place = result.tasks.search_sorted(answers.tasks).to_numpy()  # of each task of the answers in the result
     task = place[np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))]
     change = (probabilities - result.probabilities)[task, answers.label]
-    sent = np.bincount(answers.worker, minlength=workers)
+    sent = answers.loads  # a report that names several classes is correct if one of them is
     moved = np.bincount(answers.worker, change, minlength=workers)
     overall = moved.sum() / max(int(sent.sum()), 1)  # for workers without answers in a sample
     shift = np.where(sent > 0, moved / np.maximum(sent, 1), overall) / contrast

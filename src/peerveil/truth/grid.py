@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from peerveil.core.arrays import Floats, Ints
 from peerveil.core.lazy import njit
 from peerveil.truth.em import CoinWeights, Counted, EMModel, ExpectedCounts, Parameters
 from peerveil.truth.kernels import exponentiate
-from peerveil.truth.models import STRENGTH, Channel, ClassPrior
+from peerveil.truth.models import STRENGTH, ClassPrior
+
+if TYPE_CHECKING:
+    from peerveil.truth.channels import Channels
 
 BIAS: Final = 5.0  # answers that a general ability is worth for the ability in a class
 _MEANS: Final = np.linspace(0.02, 0.98, 97)  # of abilities
@@ -57,7 +60,7 @@ class GridModel(EMModel):
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Channels,
         class_prior: ClassPrior,
         loads: Ints,
         strength: float = STRENGTH,
@@ -68,7 +71,10 @@ class GridModel(EMModel):
         history: Floats | None = None,
         cells: int | None = None,
     ) -> None:
-        self.channel, self.class_prior, self.history = channel, class_prior, history
+        self.channel, self.class_prior = channel, class_prior
+        # workers of one channel stand together, so that each part of them has one channel
+        self.order = None if channel.single is not None else np.argsort(channel.of_worker, kind="stable")
+        self.history = history if history is None or self.order is None else history[self.order]
         self.strength, self.bias, self.shift = float(strength), bias, shift
         self.counted: Counted = "correct" if bias is None and not shift else "correct by class"
         self.grid = _grid(cells or int(np.clip(4 * math.sqrt(float(loads.max(initial=1))), 41, 801)))
@@ -82,33 +88,45 @@ class GridModel(EMModel):
         self.mean = int(np.abs(_MEANS - mean).argmin())
         offsets = _OFFSETS if shift else np.zeros(1)
         shifted = 1 / (1 + np.exp(-(np.log(self.grid / (1 - self.grid)) + offsets[:, None])))
-        shown = np.clip(channel.other + channel.contrast * shifted, 1e-300, 1 - 1e-16)
-        self.log_correct, self.log_wrong = np.log(shown), np.log((1 - shown) / (channel.k - 1))  # [offset, grid]
+        other, contrast, wrong_share = (
+            part[:, None, None] for part in channel.of_levels("other", "contrast", "wrong_share")
+        )
+        shown = np.clip(other + contrast * shifted, 1e-300, 1 - 1e-16)
+        self.log_correct, self.log_wrong = np.log(shown), np.log((1 - shown) * wrong_share)  # [level, offset, grid]
         self.on_offset = -0.5 * offsets**2
         self.offsets = np.full(channel.k, offsets.size // 2)
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update the prior mean, all posteriors of abilities, and the common shift."""
-        workers = len(counts.loads)
+        workers, order = len(counts.loads), slice(None) if self.order is None else self.order
         hits = counts.by_worker.reshape(workers, -1)
-        misses, columns = counts.loads.reshape(workers, -1) - hits, hits.shape[1]
-        in_grid = self.log_correct[self.offsets[:columns]], self.log_wrong[self.offsets[:columns]], self.in_class
-        chunks = _chunks(workers, columns * self.grid.size)
-        scores = (self._score(hits[part], misses[part], in_grid, part) for part in chunks)
+        misses, columns = (counts.loads.reshape(workers, -1) - hits)[order], hits.shape[1]
+        hits, offsets = hits[order], self.offsets[:columns]
+        in_grids = [
+            (c[offsets], w[offsets], self.in_class) for c, w in zip(self.log_correct, self.log_wrong, strict=True)
+        ]
+        chunks = self._chunks(workers, columns * self.grid.size)
+        mean_before = self.mean  # the prior of scores: those that are not kept are computed again below
+        scores = (self._score(hits[part], misses[part], in_grids[level], part, mean_before) for part, level in chunks)
         only_score = next(scores) if len(chunks) == 1 else None
         ratio = self._update_mean(scores if only_score is None else [only_score])
         correct, wrong, mean, square = (np.empty((workers, columns)) for _ in range(4))
-        hits_on_grid, misses_on_grid = np.zeros((2, columns, self.grid.size))
+        hits_on_grid, misses_on_grid = np.zeros((2, len(in_grids), columns, self.grid.size))
         penalty = 0.0
-        for part in chunks:
-            data = hits[part], misses[part]
-            score = self._score(*data, in_grid, part) if only_score is None else only_score
-            out = correct[part], wrong[part], mean[part], square[part], hits_on_grid, misses_on_grid, self.shift
+        for part, level in chunks:
+            data, in_grid = (hits[part], misses[part]), in_grids[level]
+            score = self._score(*data, in_grid, part, mean_before) if only_score is None else only_score
+            on_grid = hits_on_grid[level], misses_on_grid[level]
+            out = correct[part], wrong[part], mean[part], square[part], *on_grid, self.shift
             penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
-            by_offset = self.log_correct[:, None] * hits_on_grid + self.log_wrong[:, None] * misses_on_grid
-            self.offsets = np.asarray((by_offset.sum(axis=2) + self.on_offset[:, None]).argmax(axis=0))
+            by_offset = np.einsum("log,lcg->oc", self.log_correct, hits_on_grid)
+            by_offset += np.einsum("log,lcg->oc", self.log_wrong, misses_on_grid)
+            self.offsets = np.asarray((by_offset + self.on_offset[:, None]).argmax(axis=0))
+        if self.order is not None:
+            back = np.argsort(self.order)
+            correct, wrong, mean, square = (part[back] for part in (correct, wrong, mean, square))
         variance = np.maximum(square - mean**2, 0)
         weights = CoinWeights(correct[:, 0], wrong[:, 0]) if columns == 1 else CoinWeights(correct, wrong)
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
@@ -122,13 +140,15 @@ class GridModel(EMModel):
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 
-    def _score(self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice) -> _Score:
-        """Posteriors of general abilities under the present prior mean, not normalized, and what their sums would be under
+    def _score(
+        self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice, mean: int
+    ) -> _Score:
+        """Posteriors of general abilities under a prior mean (its place), not normalized, and what their sums would be under
         the means nearby.
         """
         workers, columns = hits.shape
-        log_prior = self._log_history(part) + self.log_prior[self.mean]
-        near, ratios = self._means_nearby()
+        log_prior = self._log_history(part) + self.log_prior[mean]
+        near, ratios = self._means_nearby(mean)
         in_classes = columns if self.in_class.size else 0
         general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
         inside = np.empty((workers, in_classes, self.general.size))
@@ -136,14 +156,26 @@ class GridModel(EMModel):
         score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
         return score
 
-    def _means_nearby(self) -> tuple[Ints, Floats]:
-        """Prior means to which one iteration may move, and the ratios of their priors to the present one."""
-        near = np.arange(max(0, self.mean - _MAX_MEAN_STEPS), min(_MEANS.size, self.mean + _MAX_MEAN_STEPS + 1))
-        return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[self.mean], -600, 600))
+    def _chunks(self, workers: int, width: int) -> list[tuple[slice, int]]:
+        """Parts of the ordered workers that are small enough, each with the place of its channel."""
+        size, sizes = max(1, _CHUNK_CELLS // width), np.array([workers])
+        if self.channel.single is None:
+            sizes = np.bincount(self.channel.of_worker, minlength=len(self.channel.levels))
+        ends = np.cumsum(sizes)
+        return [
+            (slice(first, min(first + size, int(end))), level)
+            for level, end in enumerate(ends)
+            for first in range(int(end - sizes[level]), int(end), size)
+        ]
+
+    def _means_nearby(self, mean: int) -> tuple[Ints, Floats]:
+        """Prior means to which one iteration may move from one, and the ratios of their priors to that one."""
+        near = np.arange(max(0, mean - _MAX_MEAN_STEPS), min(_MEANS.size, mean + _MAX_MEAN_STEPS + 1))
+        return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[mean], -600, 600))
 
     def _update_mean(self, scores: Iterable[_Score]) -> Floats:
         """Move to the prior mean nearby under which the counts are likeliest; returns the ratio of the new and old prior."""
-        near, ratios = self._means_nearby()
+        near, ratios = self._means_nearby(self.mean)
         value = self.on_mean[near].copy()
         for score in scores:
             value += score.log_sums
@@ -339,8 +371,3 @@ def _log_beta(means: Floats, strength: float, grid: Floats) -> Floats:
     raw = (strength * means[:, None] - 1) * np.log(grid) + (strength * (1 - means[:, None]) - 1) * np.log1p(-grid)
     top = raw.max(axis=-1, keepdims=True)
     return np.asarray(raw - top - np.log(np.exp(raw - top).sum(axis=-1, keepdims=True)))
-
-
-def _chunks(workers: int, width: int) -> list[slice]:
-    size = max(1, _CHUNK_CELLS // width)
-    return [slice(first, min(first + size, workers)) for first in range(0, workers, size)]

@@ -28,6 +28,8 @@ class MemoryEngine:
     each kind of counts.
     """
 
+    vote_weights: Floats | None = None
+
     def __init__(self, answers: EncodedAnswers, gold: NDArray[np.int32] | None = None) -> None:
         self.answers, self.workers, self.classes, self.loads = answers, answers.workers, answers.classes, answers.loads
         self.has_gold = gold is not None and bool((gold >= 0).any())
@@ -42,6 +44,7 @@ class MemoryEngine:
         self._answers_of_code = np.bincount(self._code, minlength=len(self.workers) * k).astype(np.float64)
         self._posterior = np.empty(len(answers.tasks) if k == 2 else (len(answers.tasks), k))
         self._float_loads = self.loads.astype(np.float64)
+        self._sizes = None if answers.sizes is None else answers.sizes.astype(np.float64)
 
     def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
         """The expected counts of posteriors to begin with (default: vote shares)."""
@@ -60,7 +63,7 @@ class MemoryEngine:
         if counted == "correct by class":
             correct, answers = np.zeros((2, len(self.workers), shape[1]))
             kernels.count_by_class(self._start, self._code, posterior, correct, answers)
-            return ExpectedCounts(by_class, correct, answers)
+            return ExpectedCounts(by_class, correct, self._answers(answers))
         table = np.zeros((len(self.workers), shape[1], shape[1]))
         kernels.count_answers(self._start, self._code, posterior, table.reshape(-1, shape[1]))
         return ExpectedCounts(by_class, table, self._float_loads)
@@ -79,15 +82,17 @@ class MemoryEngine:
             log_likelihood = kernels.table_pass(*data, flat[0], *state, flat[1])
             return EStep(log_likelihood, self._counts(table, self._float_loads))
         evidence = weights.correct - weights.wrong
+        wrong = weights.wrong if self._sizes is None else weights.of_rows(self._sizes).wrong
         if counted == "correct":  # the weights of one-coin models are the same for every class
             correct = np.zeros(len(self.workers))
             least = float(self.loads @ weights.wrong)  # the weight of all answers, if none were correct
             log_likelihood = least + kernels.coin_pass(*data, evidence, *state, correct)
             return EStep(log_likelihood, self._counts(correct, self._float_loads))
         correct, answers = np.zeros((2, len(self.workers), k))
-        wrong, evidence = (np.repeat(w[:, None], k, axis=1) if w.ndim == 1 else w for w in (weights.wrong, evidence))
+        if wrong.ndim == 1:
+            wrong, evidence = (np.repeat(weight[:, None], k, axis=1) for weight in (wrong, evidence))
         log_likelihood = kernels.class_coin_pass(*data, wrong, evidence, *state, correct, answers)
-        return EStep(log_likelihood, self._counts(correct, answers))
+        return EStep(log_likelihood, self._counts(correct, self._answers(answers)))
 
     def _e_step_of_two(self, table: Floats, log_prior: Floats, counted: Counted) -> EStep:
         """With two classes, posteriors depend on differences of log weights alone; ``table`` is [worker, answer, class]."""
@@ -121,7 +126,16 @@ class MemoryEngine:
     def _counts(self, by_worker: Floats, loads: Floats) -> ExpectedCounts:
         return ExpectedCounts(self._posterior.sum(axis=0), by_worker, loads)
 
+    def _answers(self, rows: Floats) -> Floats:
+        """Answers of workers, from their rows."""
+        return rows if self._sizes is None else rows / self._sizes[:, None]
+
     def _moments(self, posterior: Floats) -> Floats:
+        if self._sizes is not None:  # an answer that names several classes is correct if any of them is
+            answers, first = self.answers, self.answers.answer_starts
+            task = np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))
+            c = np.add.reduceat(posterior[task, answers.label], first)
+            return np.stack([np.bincount(answers.worker[first], v, len(self.workers)) for v in (c, c * (1 - c))])
         moments = np.zeros((2, len(self.workers)))
         kernels.add_moments(self._start, self._code, posterior, *moments)
         return moments

@@ -1,9 +1,4 @@
-"""The channel, the shares of the classes, and the models with point estimates: confusion matrices, maximum likelihood, majority.
-
-A worker of ability a gives the correct class with probability a and each other class with (1 - a)/(k - 1). The response keeps an
-answer with probability ``keep`` and sends each other class with probability ``other``. So a randomized answer is correct with
-probability p(a) = other + (keep - other) a, equation (22) of the paper for k = 2, and each other class has (1 - p(a))/(k - 1).
-"""
+"""The shares of the classes, and the models with point estimates: confusion matrices, maximum likelihood, majority."""
 
 from __future__ import annotations
 
@@ -11,13 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.core.arrays import Floats, Ints
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, Verbatim
+from peerveil.truth.channels import Channel as Channel  # noqa: TC001 (others import it from here)
+from peerveil.truth.channels import Channels  # noqa: TC001
 from peerveil.truth.em import CoinWeights, EMFit, EMModel, Engine, ExpectedCounts, Limits, Parameters
+
+if TYPE_CHECKING:
+    from peerveil.truth.answers import EncodedAnswers
 
 STRENGTH: Final = 6.0  # answers that the prior on an ability is worth
 FLOOR: Final = 1e-10  # of probabilities and counts, as in crowd-kit
@@ -25,38 +25,6 @@ INNER_STEPS: Final = 5  # of the EM over hidden answers
 _PSEUDO_TASKS: Final = 5.0  # of every class, at the beginning of an estimate of shares
 _SHRINKAGE: Final = 0.2  # how far class shares are estimated
 _MAJORITY_STEPS: Final = 200
-
-
-@dataclass(frozen=True)
-class Channel:
-    """The randomized response as the estimators see it: the probability of the answer itself, and of each other class."""
-
-    keep: float
-    other: float
-    k: int
-
-    @classmethod
-    def of(cls, epsilon: float | None, k: int) -> Channel:
-        """The channel of a randomized response; ``None`` is no randomization.
-
-        >>> channel = Channel.of(1.0, 2)
-        >>> round(channel.keep, 4), round(channel.contrast, 4)
-        (0.7311, 0.4621)
-        """
-        if epsilon is None:
-            return cls(1.0, 0.0, k)
-        odds = math.exp(min(epsilon, 700.0))
-        return cls(odds / (odds + k - 1), 1 / (odds + k - 1), k)
-
-    @property
-    def contrast(self) -> float:
-        """Keep - other: how much of an answer the randomized answer retains, from 0 to 1."""
-        return self.keep - self.other
-
-    @property
-    def matrix(self) -> Floats:
-        """``matrix[answer, randomized answer]``."""
-        return np.where(np.eye(self.k, dtype=bool), self.keep, self.other)
 
 
 @dataclass(frozen=True)
@@ -131,13 +99,18 @@ class ConfusionModel(EMModel):
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Channels,
         class_prior: ClassPrior,
         workers: int,
         strength: float | None = STRENGTH,
         history: Floats | None = None,
     ) -> None:
         k = channel.k
+        if channel.largest_size > 1:
+            got = Verbatim("answers that name several classes, from a subset response")
+            raise BadInput(
+                "model", got=got, want="one-coin or two-coin: for tables of errors randomize with response='k-ary'"
+            )
         self.channel, self.class_prior, self.strength = channel, class_prior, strength or 0.0
         self.pseudo = np.zeros((workers, k, k))  # [w, z, answer]
         if strength is not None:
@@ -150,7 +123,7 @@ class ConfusionModel(EMModel):
         """Update all matrices."""
         channel, k, matrix = self.channel, self.channel.k, self.channel.matrix
         by_class = counts.by_worker.transpose(0, 2, 1)  # [w, z, r]
-        if channel.other == 0:
+        if not channel.randomized:
             self._set_theta(by_class + self.pseudo)
             shown = self.theta
         else:
@@ -161,8 +134,9 @@ class ConfusionModel(EMModel):
         abilities = self.theta[:, np.arange(k), np.arange(k)]
         # the variance of a share of `size` answers, carried through the channel
         size = by_class.sum(axis=2) + self.pseudo.sum(axis=2)
-        p = channel.other + channel.contrast * abilities
-        variance = p * (1 - p) / np.maximum(size, 1) / channel.contrast**2
+        contrast = channel.column("contrast")
+        p = channel.column("other") + contrast * abilities
+        variance = p * (1 - p) / np.maximum(size, 1) / contrast**2
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         return Parameters(
             np.ascontiguousarray(np.log(shown).transpose(0, 2, 1)),
@@ -183,22 +157,27 @@ class CoinModel(EMModel):
 
     counted = "correct"
 
-    def __init__(self, channel: Channel, class_prior: ClassPrior) -> None:
+    def __init__(self, channel: Channels, class_prior: ClassPrior) -> None:
         self.channel, self.class_prior = channel, class_prior
-        self.bounds = max(channel.other, FLOOR), min(channel.keep, 1 - FLOOR)
+        keep, self.other, self.contrast, self.wrong_share = (
+            channel.column(name)[:, 0] for name in ("keep", "other", "contrast", "wrong_share")
+        )
+        self.bounds: tuple[Floats | float, Floats | float]
+        self.bounds = np.maximum(self.other, FLOOR), np.minimum(keep, 1 - FLOOR)
 
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """Update all abilities; a worker without answers is in the middle of the bounds."""
-        channel, hits, loads = self.channel, counts.by_worker, counts.loads
-        share = np.divide(hits, loads, out=np.full_like(hits, sum(self.bounds) / 2), where=loads > 0)
-        p = np.clip(share, *self.bounds)
+        hits, loads = counts.by_worker, counts.loads
+        low, high = self.bounds
+        share = np.where(loads > 0, hits / np.maximum(loads, 1), (low + high) / 2)
+        p = np.clip(share, low, high)
         log_prior, prior_penalty = self.class_prior.m_step(counts.by_class)
         return Parameters(
-            CoinWeights(np.log(p), np.log((1 - p) / (channel.k - 1))),
+            CoinWeights(np.log(p), np.log((1 - p) * self.wrong_share)),
             log_prior,
             prior_penalty,
-            abilities=(p - channel.other) / channel.contrast,  # the channel undone
-            standard_errors=np.sqrt(p * (1 - p) / np.maximum(loads, 1)) / channel.contrast,
+            abilities=(p - self.other) / self.contrast,  # the channel undone
+            standard_errors=np.sqrt(p * (1 - p) / np.maximum(loads, 1)) / self.contrast,
             details={"shown": p},
         )
 
@@ -211,15 +190,18 @@ def _spread_errors(pairs: Floats, k: int) -> Floats:
 class MajorityModel:
     """Workers of one common ability: labels by majority, equation (18) for any number of classes, with probabilities."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channels) -> None:
         self.channel = channel
 
     def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:  # noqa: ARG002
         """Estimate the common ability from the votes; there is nothing to iterate."""
         channel, answers, workers = self.channel, engine.answers, engine.loads.size
-        posterior, ability = majority_posterior(answers.votes, channel)
-        shown = channel.other + channel.contrast * ability
-        error = math.sqrt(shown * (1 - shown) / max(len(answers), 1)) / channel.contrast
+        posterior, ability = majority_of(answers, channel)
+        contrast = channel.column("contrast")[:, 0]
+        shown = channel.column("other")[:, 0] + contrast * ability
+        # the information of all answers on the common ability
+        information = float((answers.loads * contrast**2 / (shown * (1 - shown))).sum())
+        error = 1 / math.sqrt(max(information, 1e-12))
         return EMFit(
             tasks=answers.tasks,
             posterior=posterior,
@@ -233,6 +215,38 @@ class MajorityModel:
         )
 
 
+def majority_of(answers: EncodedAnswers, channel: Channels) -> tuple[Floats, float]:
+    """Posteriors if everybody had the same ability, and that ability by maximum likelihood."""
+    if channel.single is not None:
+        return majority_posterior(answers.votes, channel.single)
+    k, level = channel.k, channel.of_worker[answers.worker]
+    cell = np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start)) * k + answers.label
+    loads = np.bincount(channel.of_worker, answers.loads, minlength=len(channel.levels)).astype(float)
+    other, contrast, wrong_share = channel.of_levels("other", "contrast", "wrong_share")
+    ability = 1 / k + 0.8 * (1 - 1 / k)
+    for _ in range(_MAJORITY_STEPS):
+        shown = np.clip(other + contrast * ability, 1e-12, 1 - 1e-12)
+        evidence = np.log(shown / ((1 - shown) * wrong_share))  # of an answer of each level
+        score = np.bincount(cell, evidence[level], minlength=len(answers.tasks) * k).reshape(-1, k)
+        posterior = np.exp(score - score.max(axis=1, keepdims=True))
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        hits = np.bincount(level, posterior.ravel()[cell], minlength=len(channel.levels))
+        last, ability = ability, _likeliest_ability(hits.astype(float), loads - hits, other, contrast, k)
+        if abs(ability - last) < 1e-8:
+            break
+    return posterior, ability
+
+
+def _likeliest_ability(hits: Floats, misses: Floats, other: Floats, contrast: Floats, k: int) -> float:
+    """The ability that maximizes the sum of h ln(o + c a) + m ln(1 - o - c a) over levels, by bisection: the slope falls."""
+    low, high = 1 / k + 1e-6, 1 - 1e-6
+    for _ in range(60):
+        a = (low + high) / 2
+        shown = other + contrast * a
+        low, high = (a, high) if (contrast * (hits / shown - misses / (1 - shown))).sum() > 0 else (low, a)
+    return (low + high) / 2
+
+
 def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:
     """Posteriors if everybody had the same ability, and that ability by maximum likelihood.
 
@@ -243,22 +257,22 @@ def majority_posterior(votes: Floats, channel: Channel) -> tuple[Floats, float]:
     ([0, 1], 0.5)
     """
     ability = common_ability(votes, channel)
-    return _posterior(votes, channel.other + channel.contrast * ability), ability
+    return _posterior(votes, channel.other + channel.contrast * ability, channel.wrong_share), ability
 
 
 def common_ability(votes: Floats, channel: Channel) -> float:
     """The ability by maximum likelihood if everybody had the same, by EM over distinct rows of votes.
 
     >>> round(common_ability(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), Channel.of(None, 2)), 3)
-    0.742
+    0.721
     """
     rows, tasks = _distinct_rows(votes)
-    k, size = channel.k, votes.sum()
-    low, high = 1 / k, min(channel.keep, 1 - 1e-6)
+    k, size = channel.k, votes.sum() / channel.size
+    low, high = channel.size / k, min(channel.keep, 1 - 1e-6)
     shown = low + 0.8 * (high - low)
     for _ in range(_MAJORITY_STEPS):
         last = shown
-        correct = ((_posterior(rows, shown) * rows).sum(axis=1) * tasks).sum()
+        correct = ((_posterior(rows, shown, channel.wrong_share) * rows).sum(axis=1) * tasks).sum()
         shown = float(np.clip(correct / size, low + 1e-6 * (high - low), high))
         if abs(shown - last) < 1e-10:
             break
@@ -278,9 +292,9 @@ def _distinct_rows(votes: Floats) -> tuple[Floats, Floats]:
     return (keys[:, None] // places % base).astype(np.float64), tasks.astype(np.float64)
 
 
-def _posterior(votes: Floats, shown: float) -> Floats:
-    """The posteriors of tasks if an answer is correct with probability ``shown``: a softmax of weighted votes."""
-    score = votes * math.log(shown * (votes.shape[1] - 1) / (1 - shown))
+def _posterior(votes: Floats, shown: float, wrong_share: float) -> Floats:
+    """The posteriors of tasks if a report is correct with probability ``shown``: a softmax of weighted votes."""
+    score = votes * math.log(shown / ((1 - shown) * wrong_share))
     weight = np.exp(score - score.max(axis=1, keepdims=True))
     return np.asarray(weight / weight.sum(axis=1, keepdims=True))
 

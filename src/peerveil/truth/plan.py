@@ -299,6 +299,7 @@ def compare_truth(
         raise BadInput("epsilons", got=epsilons, want="at least one epsilon")
     one_of(unit, "unit", UNITS)
     class_list = table.frame["label"].unique().sort().to_list() if classes is None else classes
+    response = "k-ary" if model == "confusion" else "auto"  # tables of errors need one class in each answer
     base = PrivateDawidSkene(epsilon=None, model=model, classes=class_list).fit(table)
     tasks = base.tasks.to_list()
     correct = table.truths() if table.has_truth else None
@@ -309,7 +310,7 @@ def compare_truth(
             for draw in range(int(draws)):
                 randomness = Randomness.simulation(seed + draw + _SEED_STEP * place)
                 sent, collected = randomize_answers(
-                    table, epsilon=epsilon, classes=class_list, unit=unit, randomness=randomness
+                    table, epsilon=epsilon, classes=class_list, unit=unit, response=response, randomness=randomness
                 )
                 estimator = PrivateDawidSkene(epsilon=sent.response.exact_epsilon, model=model, classes=class_list)
                 result = estimator.fit(collected.answers, tasks=tasks, guarantee=sent.guarantee)

@@ -187,6 +187,7 @@ def publish_labels(
         unit=unit,
         most=most,
         columns=columns,
+        response="k-ary",  # one label in a cell, for whoever reads the table with other tools
         randomness=randomness,
         account=account,
     )

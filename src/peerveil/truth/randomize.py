@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -24,19 +24,22 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import Number, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
-from peerveil.core.randomness import Randomness, Response
+from peerveil.core.randomness import Randomness, Response, SubsetResponse, best_response
+from peerveil.core.randomness.subsets import subset_size
 from peerveil.core.result import Outputs
 from peerveil.data import Labels
 from peerveil.data.labels import check_classes
 from peerveil.data.table import plural
 from peerveil.truth.answers import full_sheet, missing_class
+from peerveil.truth.channels import Channel
 from peerveil.truth.figures import draw_classes
 from peerveil.truth.guarantee import UNITS, AnswersResult, largest_load, task_guarantee
-from peerveil.truth.models import Channel
 from peerveil.truth.result import TruthResult, WorkerAbilities, is_pandas
 
 if TYPE_CHECKING:
     from peerveil.ledger import Account
+
+RESPONSES: Final = ("auto", "k-ary")
 
 
 def randomize(
@@ -92,8 +95,8 @@ def answers_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
     """Over how many answers a person's budget is best split: m of their answers at epsilon/m each.
 
     The information in m answers is m I(epsilon/m), with I the mutual information of an evenly spread answer and the randomized
-    one. For small epsilon I grows with its square, so that one answer with the whole budget is best; for large epsilon one answer
-    contains at most ln k, and the budget goes further when it is split.
+    one. For small epsilon I grows with its square, so that one answer with the whole budget is best; for large epsilon one
+    answer contains at most ln k, and the budget goes further when it is split.
 
     >>> [answers_per_person(epsilon=e, answers=40, classes=2) for e in (1, 4, 8, 20)]
     [1, 2, 3, 8]
@@ -104,10 +107,12 @@ def answers_per_person(*, epsilon: Number, answers: int, classes: int) -> int:
 
 
 def _information(epsilon: float, k: int) -> float:
-    """Mutual information of an evenly spread answer and the randomized one, in nats."""
-    channel = Channel.of(epsilon, k)
-    keep, other = channel.keep, channel.other
-    return math.log(k) + keep * math.log(keep) + ((k - 1) * other * math.log(other) if other > 0 else 0.0)
+    """Mutual information of an evenly spread answer and the randomized one, in nats; of a subset of w classes
+    p ln(p k/w) + (1 - p) ln((1 - p) k/(k - w)).
+    """
+    w = subset_size(epsilon, k)
+    keep = Channel.of(epsilon, k, w).keep
+    return keep * math.log(keep * k / w) + ((1 - keep) * math.log((1 - keep) * k / (k - w)) if keep < 1 else 0.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,7 +137,7 @@ class RandomizedAnswers(AnswersResult):
     """
 
     answers: Labels = field(repr=False)
-    response: Response
+    response: Response | SubsetResponse
     unit: str
     missing: Any
     most: int
@@ -143,13 +148,15 @@ class RandomizedAnswers(AnswersResult):
         return self.most, self.response.exact_epsilon
 
     def frame(self) -> pl.DataFrame:
-        """The answers as a Polars table: task, worker (a random number) and label."""
+        """The answers as a Polars table: task, worker (a random number) and label (of a subset response a list)."""
         return self.answers.frame
 
     def summary(self) -> str:
         """The finding in one line."""
         hidden = ", which tasks were answered is hidden" if self.missing is not None else ""
-        return f"{plural(len(self.answers), 'randomized answer')}, epsilon {self.response.exact_epsilon} each{hidden}"
+        size, k = self.response.size, self.response.k
+        several = f" of {size} of the {k} classes" if size > 1 else ""
+        return f"{plural(len(self.answers), 'randomized answer')}{several}, epsilon {self.response.exact_epsilon} each{hidden}"
 
     def __str__(self) -> str:
         if self.unit == "answer":
@@ -166,6 +173,7 @@ class RandomizedAnswers(AnswersResult):
             "tasks_without_answer": self.unsent,
             "epsilon_of_an_answer": str(self.response.exact_epsilon),
             "classes": list(self.response.labels or range(self.response.k)),
+            "classes_of_an_answer": self.response.size,
             "unit": self.unit,
             "missing": self.missing,
             **self._guarantees(),
@@ -181,12 +189,17 @@ class RandomizedAnswers(AnswersResult):
 
 @dataclass(frozen=True)
 class CollectedAnswers:
-    """Randomized answers with the ids of workers, and the terms under which they were sent: for the operator."""
+    """Randomized answers with the ids of workers, and the terms under which they were sent: for the operator.
+
+    If persons chose among protection levels, ``levels`` are their responses by rising epsilon, ``response`` is the last of
+    them, and the column epsilon of ``answers`` says which level each answer has.
+    """
 
     answers: Labels
-    response: Response
+    response: Response | SubsetResponse
     missing: Any
     guarantee: Guarantee
+    levels: tuple[Response | SubsetResponse, ...] = ()
 
     def fit(self, *, model: str = "auto", **settings: Any) -> Outputs[TruthResult, WorkerAbilities]:
         """Infer labels: a result for everybody, and the abilities by the ids of workers for the operator.
@@ -201,12 +214,14 @@ class CollectedAnswers:
         response, missing, answers = self.response, self.missing, self.answers
         epsilon: Number = response.exact_epsilon
         classes = [c for c in response.labels or range(response.k) if missing is None or c != missing]
-        if missing is not None:
+        if missing is not None and isinstance(response, Response):
             epsilon = max(effective_epsilon(response.epsilon, answered_share(answers, response, missing)), 1e-6)
             frame = answers.frame.filter(pl.col("label") != missing)
             if frame.height == 0:
                 raise BadInput("answers", got=Verbatim("no answer of a class"), want="at least one")
             answers = Labels.from_frame(frame)
+        if self.levels:
+            epsilon = "column"
         estimator = PrivateDawidSkene(epsilon=epsilon, model=model, classes=classes, **settings)
         result = estimator.fit(answers, guarantee=self.guarantee)
         if missing is not None:  # "no answer" was sent too, with the epsilon of the response
@@ -224,6 +239,7 @@ def randomize_answers(
     hide_tasks: bool = False,
     tasks: Sequence[Hashable] | None = None,
     most: int | None = None,
+    response: str = "auto",
     columns: Mapping[str, str] | None = None,
     randomness: Randomness | None = None,
     account: Account | None = None,
@@ -238,6 +254,9 @@ def randomize_answers(
         Who answered what: Labels, a pandas or Polars frame with columns task, worker and label, or a file name.
     epsilon
         Of one answer (``unit="answer"``) or of everything a person sends (``unit="person"``).
+    response
+        ``"auto"``: for many classes and small epsilon an answer names several of them
+        (:func:`~peerveil.core.randomness.best_response`), unless tasks are hidden; or ``"k-ary"``: it names one.
     hide_tasks
         Send "no answer" too, so that it stays unknown which tasks a person answered. Every person sends an answer to every task
         of ``tasks`` (or, per person, to a few random ones).
@@ -256,10 +275,10 @@ def randomize_answers(
     **Per answer.** As in :func:`randomize`; where somebody answered a task r times, changing their opinion on it changes r
     answers, and the guarantee is r epsilon.
 
-    **Per person.** Neighbors: any two answer sheets on the same tasks. Proof: which answers are sent is drawn without
-    looking at them; given that, at most m sent answers depend on the sheet, each with a likelihood ratio of at most
-    e^(epsilon/m); the product is at most e^epsilon. ∎ **Hidden tasks.** "No answer" is an answer like any other to the response,
-    and how many answers a person sends does not depend on how many they gave; the same two proofs hold with it. ∎
+    **Per person.** Neighbors: any two answer sheets on the same tasks. Proof: which answers are sent is drawn without looking
+    at them; given that, at most m sent answers depend on the sheet, each with a likelihood ratio of at most e^(epsilon/m); the
+    product is at most e^epsilon. ∎ **Hidden tasks.** "No answer" is an answer like any other to the response, and how many
+    answers a person sends does not depend on how many they gave; the same two proofs hold with it. ∎
 
     Examples
     --------
@@ -273,6 +292,7 @@ def randomize_answers(
     """
     labels = Labels.of(labels, "labels", columns=columns)
     one_of(unit, "unit", UNITS)
+    one_of(response, "response", RESPONSES)
     budget, class_list = read_epsilon(epsilon), check_classes(classes)
     labels.codes(class_list)  # an impossible answer is refused by its row before anything is drawn
     randomness = randomness or Randomness.secure()
@@ -289,20 +309,20 @@ def randomize_answers(
         if most is not None and busiest > most:
             raise BadInput("most", got=most, want=f"at least {busiest}: somebody gave so many answers")
         answers_each = answers_per_person(epsilon=budget, answers=most or busiest, classes=len(class_list))
-    response = Response(budget / answers_each, class_list)
+    form = Response if hide_tasks or response == "k-ary" else best_response
+    used = form(budget / answers_each, class_list)
     guarantee = task_guarantee(sheet, budget, unit, hide_tasks)
     task_count = sheet["task"].n_unique()
     if account is not None:
         account.spend(guarantee, purpose=f"randomized answers, per {unit}", data=labels, randomness=randomness)
     if unit == "person":
         sheet = _random_few(sheet, answers_each, randomness)
-    sent = randomize(sheet["label"], epsilon=response.exact_epsilon, classes=class_list, randomness=randomness)
-    answers = Labels.from_frame(sheet.with_columns(label=sent))
-    collected = CollectedAnswers(answers, response, missing, randomness.stamp(guarantee))
+    answers = Labels.from_frame(sheet.with_columns(label=_respond(sheet["label"], used, randomness)))
+    collected = CollectedAnswers(answers, used, missing, randomness.stamp(guarantee))
     public = RandomizedAnswers(
         guarantee=collected.guarantee,
         answers=_anonymous(answers, randomness),
-        response=response,
+        response=used,
         unit=unit,
         missing=missing,
         most=largest_load(sheet),
@@ -316,7 +336,16 @@ def _anonymous(answers: Labels, randomness: Randomness) -> Labels:
     workers = answers.frame["worker"].unique().sort()
     numbers = pl.Series(randomness.permutation(workers.len()) + 1, dtype=pl.Int64)
     renamed = answers.frame.with_columns(pl.col("worker").replace_strict(workers, numbers))
-    return Labels.from_frame(renamed.sort("task", "worker", "label"))
+    label = pl.col("label").list.eval(pl.element().cast(pl.String)).list.join(",") if answers.has_subsets else "label"
+    return Labels.from_frame(renamed.sort("task", "worker", label))
+
+
+def _respond(labels: pl.Series, response: Response | SubsetResponse, randomness: Randomness) -> pl.Series:
+    """What is sent for every label: a label, or a list of them."""
+    values = np.array(labels.to_list()) if labels.dtype == pl.String else labels.to_numpy()
+    sent = randomness.respond(values, response)
+    dtype = labels.dtype if sent.ndim == 1 else pl.List(labels.dtype)
+    return pl.Series(labels.name, sent.tolist() if sent.ndim > 1 else sent, dtype=dtype)
 
 
 def _random_few(sheet: pl.DataFrame, most: int, randomness: Randomness) -> pl.DataFrame:
@@ -326,11 +355,11 @@ def _random_few(sheet: pl.DataFrame, most: int, randomness: Randomness) -> pl.Da
     return shuffled.filter(pl.col("place") < most).drop("place")
 
 
-def answered_share(answers: Labels, response: Response, missing: Any) -> float:
+def answered_share(answers: Labels, response: Response | SubsetResponse, missing: Any) -> float:
     """An unbiased estimate of the share of tasks that people answered, from answers that hide it.
 
-    A share f of randomized answers is "no answer", in expectation (1 - s) keep + s other, with s the share of answers; solved for
-    s, and clipped to (0, 1].
+    A share f of randomized answers is "no answer", in expectation (1 - s) keep + s other, with s the share of answers; solved
+    for s, and clipped to (0, 1].
     """
     shown = float((answers.frame["label"] == missing).sum()) / len(answers)
     share = (response.keep - shown) / (response.keep - response.other)

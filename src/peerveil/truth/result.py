@@ -19,7 +19,7 @@ from peerveil.core.result import plain
 from peerveil.data import Labels
 from peerveil.data.table import plural, write_frame
 from peerveil.truth.figures import draw_abilities
-from peerveil.truth.guarantee import AnswersResult, NotRandomized, doubt
+from peerveil.truth.guarantee import AnswersResult, NotRandomized
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
@@ -79,6 +79,8 @@ class TruthResult(AnswersResult):
     gold
         How the labels did on gold tasks (:class:`peerveil.truth.gold.GoldCheck`), on which probabilities and abilities are then
         calibrated; ``None`` without them.
+    largest_total
+        Where people chose their epsilons: the answers and the epsilon of the person whose answers add up to the most.
     doubt
         Why the answers do not look randomized with this epsilon, in words; ``None`` if they do, or if peerveil randomized
         them (:func:`peerveil.truth.guarantee.doubt`).
@@ -99,6 +101,7 @@ class TruthResult(AnswersResult):
     epsilon: float | None
     answer_epsilon: Fraction | None = None
     most_answers: int | None = None
+    largest_total: tuple[int, Fraction] | None = None
     evidence: Evidence | None = None
     doubt: str | None = None
     gold: GoldCheck | None = None
@@ -137,17 +140,16 @@ class TruthResult(AnswersResult):
 
     @property
     def _busiest(self) -> tuple[int, Fraction | None]:
-        return self.most, self.answer_epsilon
+        return (self.most, self.answer_epsilon) if self.largest_total is None else self.largest_total
 
     @property
     def typical(self) -> int:
         """How many answers a typical person sent; where tasks are hidden, everybody sends one for each."""
         return int(np.median(self.loads)) if self.most_answers is None else self.most_answers
 
-    def doubted(self, votes: Floats) -> TruthResult:
+    def doubted(self, reason: str | None) -> TruthResult:
         """The same result, with a warning where its guarantee rests on an assumption that the answers contradict."""
-        reason = None if self.guarantee.assumption is None else doubt(votes, self.epsilon)
-        if reason is None:
+        if reason is None or self.guarantee.assumption is None:
             return self
         warnings.warn(reason, NotRandomized, stacklevel=6)
         return replace(self, doubt=reason)
@@ -232,17 +234,22 @@ class WorkerAbilities:
     standard_errors: Floats
     prior_strength: float
     """How many answers the prior on an ability is worth."""
+    epsilons: tuple[Fraction, ...] | None = None
+    """With which epsilon each worker's answers were randomized, where people chose."""
 
     @classmethod
-    def of(cls, workers: pl.Series, result: TruthResult) -> WorkerAbilities:
+    def of(
+        cls, workers: pl.Series, result: TruthResult, epsilons: tuple[Fraction, ...] | None = None
+    ) -> WorkerAbilities:
         """The abilities of a result, with the ids that they belong to."""
         strength = float(result.details.get("prior_strength", 0.0))
-        return cls(workers, result.loads, result.abilities, result.standard_errors, strength)
+        return cls(workers, result.loads, result.abilities, result.standard_errors, strength, epsilons)
 
     def frame(self) -> pl.DataFrame:
         """A Polars table: worker, answers, ability, standard error; ``.to_pandas()`` makes it one of pandas."""
         columns = {"answers": self.loads, "ability": self.abilities, "standard_error": self.standard_errors}
-        return pl.DataFrame({"worker": self.workers, **columns})
+        chosen = {} if self.epsilons is None else {"epsilon": [str(level) for level in self.epsilons]}
+        return pl.DataFrame({"worker": self.workers, **columns, **chosen})
 
     def history(self) -> dict[Any, tuple[float, float]]:
         """What is now known of each worker, as correct and wrong answers that would say as much: a prior for later work.

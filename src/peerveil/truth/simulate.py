@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +15,11 @@ import polars as pl
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import Number, whole
-from peerveil.core.guarantee import Guarantee
-from peerveil.core.randomness import Randomness, Response
+from peerveil.core.guarantee import Guarantee, read_epsilon
+from peerveil.core.randomness import Randomness, Response, SubsetResponse, best_response
 from peerveil.data import Labels
 from peerveil.data.readers.files import InputFile
+from peerveil.truth.randomize import RESPONSES
 from peerveil.truth.result import TruthResult
 
 CROWDS: Final = ("one-coin", "two-coin", "biased", "confusion", "spammers", "experts", "hard-tasks")
@@ -54,7 +56,8 @@ def simulate_crowd(
     kind: str = "one-coin",
     ability: tuple[float, float] = (4.0, 2.0),
     shares: Sequence[float] | None = None,
-    epsilon: Number | None = 1,
+    epsilon: Number | Sequence[Number] | None = 1,
+    response: str = "auto",
     seed: int = 0,
 ) -> SimulatedCrowd:
     """Draw a synthetic crowd, and randomize its answers.
@@ -70,6 +73,10 @@ def simulate_crowd(
         workers among coin-flippers. ``"hard-tasks"``: a third of the tasks is answered by chance.
     shares
         Of the classes; even if left out.
+    epsilon
+        Of every answer; or the protection levels that people chose, one per worker.
+    response
+        ``"auto"`` or ``"k-ary"``, as of :func:`peerveil.truth.randomize_answers`.
 
     Examples
     --------
@@ -91,16 +98,51 @@ def simulate_crowd(
         rows[rng.random(tasks)[task] < 1 / 3] = 1 / k
     answer = (rng.random(task.size)[:, None] > np.cumsum(rows, axis=1)[:, :-1]).sum(axis=1)
     randomness = Randomness.simulation(seed + 1)
-    sent = answer if epsilon is None else randomness.respond(answer, Response(epsilon, k))
+    one_of(response, "response", RESPONSES)
+    form: Callable[[Number, int], Response | SubsetResponse] = Response if response == "k-ary" else best_response
+    columns: dict[str, Any] = {"task": task, "worker": worker, "label": answer}
+    largest: Number | None
+    sent: Any = answer
+    if isinstance(epsilon, (list, tuple)):
+        levels = [read_epsilon(level) for level in epsilon]
+        if len(levels) != workers:
+            raise BadInput("epsilon", got=epsilon, want=f"one epsilon, or one for each of the {workers} workers")
+        sent, largest = _respond_by_level(answer, worker, levels, form, k, randomness), max(levels)
+        columns["epsilon"] = [str(levels[w]) for w in worker.tolist()]
+    else:
+        largest = None if epsilon is None else read_epsilon(epsilon)  # type: ignore[arg-type]  # no sequence
+        sent = answer if largest is None else randomness.respond(answer, form(largest, k))
     right = matrices[:, np.arange(k), np.arange(k)]
     return SimulatedCrowd(
         answers=Labels(task=task, worker=worker, label=answer),
-        randomized=Labels(task=task, worker=worker, label=sent),
+        randomized=Labels(**{**columns, "label": sent}),
         truth=dict(enumerate(truth.tolist())),
         abilities=right @ (np.full(k, 1 / k) if weights is None else weights),
         classes=k,
-        guarantee=randomness.stamp(Guarantee.local_attribute_dp(epsilon)),
+        guarantee=randomness.stamp(Guarantee.local_attribute_dp(largest)),
     )
+
+
+def _respond_by_level(
+    answer: Ints,
+    worker: Ints,
+    levels: Sequence[Fraction],
+    form: Callable[[Number, int], Response | SubsetResponse],
+    k: int,
+    randomness: Randomness,
+) -> list[Any]:
+    """What workers with different epsilons send: labels, or lists of them if any level has lists."""
+    of_worker = np.array([sorted(set(levels)).index(level) for level in levels])
+    sent: list[Any] = [None] * answer.size
+    responses = [form(level, k) for level in sorted(set(levels))]
+    for place, used in enumerate(responses):
+        rows = np.flatnonzero(of_worker[worker] == place)
+        drawn = randomness.respond(answer[rows], used) if rows.size else answer[rows]
+        if drawn.ndim == 1 and any(response.size > 1 for response in responses):
+            drawn = drawn[:, None]
+        for row, value in zip(rows.tolist(), drawn.tolist(), strict=True):
+            sent[row] = value
+    return sent
 
 
 def abilities_like(workers: Any) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property, partial, reduce
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import numpy as np
@@ -53,13 +53,19 @@ def count_answers(source: object, connection: BaseBackend | None = None) -> int:
 def open_answers(source: object, connection: BaseBackend | None = None) -> pl.DataFrame:
     """All answers in memory, as a frame."""
     if connection is None and not is_table(source):
-        frames = [Labels.of(path, "labels").frame.select(*_COLUMNS) for path in _files(source)]
+        tables = [Labels.of(path, "labels").frame for path in _files(source)]
+        frames = [table.select(_kept(table.columns)) for table in tables]
         try:
             return pl.concat(frames)
         except pl.exceptions.PolarsError:
             raise BadInput("labels", got=str(source), want="files with ids and labels of the same kinds") from None
     with open_answer_table(source, "duckdb", connection) as (_, table):
-        return _polars(table.select(*_COLUMNS))
+        return _polars(table.select(*_kept(table.columns)))
+
+
+def _kept(columns: Sequence[str]) -> list[str]:
+    """The columns that inference reads: epsilon too, where there is one."""
+    return [*_COLUMNS, *(["epsilon"] if "epsilon" in columns else [])]
 
 
 def _files(source: object) -> list[str]:
@@ -93,7 +99,8 @@ def open_answer_table(
             opened = open_table(source, _COLUMNS, connection=connection, argument="labels", schema=schema)
             table = stack.enter_context(opened)
         else:
-            table = load_ibis().memtable(Labels.of(source, "labels").frame.select(*_COLUMNS).to_arrow())
+            frame = Labels.of(source, "labels").frame
+            table = load_ibis().memtable(frame.select(_kept(frame.columns)).to_arrow())
         yield (table.get_backend() if connection is None else connection), table
 
 
@@ -102,6 +109,8 @@ class TableEngine:
 
     Stored tables: ``data`` (task, worker code w, label code r), ``posterior`` (task, p0, p1, ...) and ``gold`` (task, known).
     """
+
+    vote_weights: Floats | None = None
 
     def __init__(
         self,
@@ -113,18 +122,31 @@ class TableEngine:
         self._connection, self._ibis = connection, load_ibis()
         self._spark = connection.name == "pyspark"
         self._stored: dict[str, Callable[[], object]] = {}  # how each is removed
+        epsilons = _by_worker(table, "epsilon") if "epsilon" in table.columns else None
+        named = table.mutate(label=table.label.length()) if table.label.type().is_array() else None
+        sizes = None if named is None else _by_worker(named, "label")
+        if sizes is not None:  # a row for each class that an answer names
+            numbered = table.select(*_COLUMNS).mutate(answer=self._ibis.row_number())
+            table = self._store("rows", numbered.unnest("label"))
         counts = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if counts.height == 0:
             raise BadInput("labels", got=Verbatim("no answers"), want="at least one answer")
         self.classes = known_classes(counts["label"], classes)
         loads = counts.group_by("worker").agg(pl.col("n").sum()).sort("worker")
         self.workers, self.loads = loads["worker"], loads["n"].to_numpy()
-        coded = table.select(*_COLUMNS)
+        self._epsilons = None if epsilons is None else tuple(epsilons[worker] for worker in self.workers.to_list())
+        self._sizes = None if sizes is None else np.array([sizes[worker] for worker in self.workers.to_list()])
+        if self._sizes is not None:
+            self.loads = self.loads // self._sizes
+        coded = table.select(*_COLUMNS, *(["answer"] if sizes is not None else []))
         labels = pl.Series(list(self.classes), dtype=counts["label"].dtype)
         for column, code, values in (("worker", "w", self.workers), ("label", "r", labels)):
             codes = pl.DataFrame({column: values, code: np.arange(len(values), dtype=np.int32)})
             coded = coded.join(self._small_table(codes), column)
-        self._data = self._store("data", coded.select("task", "w", "r").order_by("task"))
+        names = ["task", "w", "r", *(["answer"] if sizes is not None else [])]
+        self._data = self._store(
+            "data", coded.select(*names).order_by(*(["task"] if sizes is None else ["task", "answer"]))
+        )
         self._gold, self.has_gold = None, bool(gold)
         if gold:
             kind = _polars(self._data.select("task").limit(1))["task"].dtype
@@ -158,11 +180,16 @@ class TableEngine:
             ids = data.select("task").distinct()
             numbered = ids.mutate(place=self._ibis.row_number().over(self._ibis.window(order_by=ids.task)))
             data = data.semi_join(numbered.filter(numbered.place % math.ceil(total / size) == 0), "task")
+        if self._sizes is not None:
+            data = data.order_by("task", "answer")
         frame = _polars(data.select("task", "w", "r"))
         table = {"task": frame["task"], "worker": frame["w"].cast(pl.Int64), "label": frame["r"].cast(pl.Int64)}
         answers = EncodedAnswers.of(pl.DataFrame(table), len(self.classes))
         worker = answers.workers.to_numpy()[answers.worker].astype(np.int32)
-        return EncodedAnswers(answers.tasks, self.workers, answers.classes, answers.start, worker, answers.label)
+        rows = answers.start, worker, answers.label
+        return EncodedAnswers(
+            answers.tasks, self.workers, answers.classes, *rows, sizes=self._sizes, epsilons=self._epsilons
+        )
 
     def start(self, posterior: Floats | None, counted: Counted) -> ExpectedCounts:
         """Initialize the posteriors with vote shares and return their expected counts."""
@@ -189,7 +216,9 @@ class TableEngine:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
         names = self._columns("p")
         joined = self._data.join(self._posterior.select("task", *names), "task")
-        answers = joined.select("w", correct=self._of_class(joined.r, [joined[name] for name in names]))
+        answers = joined.mutate(correct=self._of_class(joined.r, [joined[name] for name in names]))
+        if self._sizes is not None:  # an answer that names several classes is correct if any of them is
+            answers = answers.group_by("w", "answer").aggregate(correct=answers.correct.sum())
         c = answers.correct
         frame = _polars(answers.group_by("w").aggregate(correct=c.sum(), uncertainty=(c * (1.0 - c)).sum()))
         moments = np.zeros((2, self.loads.size))
@@ -212,7 +241,11 @@ class TableEngine:
     def _scores(self, parameters: Parameters) -> Table:
         """Sums of log weights by task, one column per class."""
         weights, workers, k = parameters.weights, self.loads.size, len(self.classes)
-        table = weights.table(k) if isinstance(weights, CoinWeights) else weights
+        if isinstance(weights, CoinWeights):
+            weights = weights if self._sizes is None else weights.of_rows(self._sizes.astype(np.float64))
+            table = weights.table(k)
+        else:
+            table = weights
         columns = dict(zip(self._columns("s"), table.reshape(workers * k, k).T, strict=True))
         w, r = np.divmod(np.arange(workers * k, dtype=np.int32), np.int32(k))
         joined = self._data.join(self._small_table(pl.DataFrame({"w": w, "r": r, **columns})), ["w", "r"])
@@ -228,7 +261,8 @@ class TableEngine:
         by_worker = np.zeros((self.loads.size, len(names), len(names)))
         by_worker[frame["w"].to_numpy(), frame["r"].to_numpy()] = frame.select(names).to_numpy()
         by_class = _polars(p.aggregate(**{name: p[name].sum() for name in names})).to_numpy()[0]
-        return ExpectedCounts.of_table(by_class.astype(np.float64), by_worker, self.loads.astype(np.float64), counted)
+        sizes = None if self._sizes is None else self._sizes.astype(np.float64)
+        return ExpectedCounts.of_table(by_class.astype(np.float64), by_worker, self.loads.astype(float), counted, sizes)
 
     def _with_gold(self, posterior: Table) -> Table:
         """Posteriors with known answers put in; their normalizer is the score of the known class."""
@@ -267,6 +301,21 @@ class TableEngine:
         if remove_last is not None:
             remove_last()
         return table
+
+
+def _by_worker(table: Table, column: str) -> dict[Hashable, Any]:
+    """The value that a column has in all rows of a worker."""
+    frame = _polars(table.group_by("worker").aggregate(low=table[column].min(), high=table[column].max()))
+    several = frame.filter(pl.col("low") != pl.col("high"))
+    if several.height:
+        worker, low, high = several.row(0)
+        what = "one epsilon in all answers" if column == "epsilon" else "equally many labels in all lists"
+        argument, got = (
+            "epsilon" if column == "epsilon" else "labels",
+            Verbatim(f"{low} and {high} from worker {worker!r}"),
+        )
+        raise BadInput(argument, got=got, want=f"{what} of a worker")
+    return dict(frame.select("worker", "low").iter_rows())
 
 
 def _new_name(stem: str) -> str:

@@ -11,7 +11,7 @@ from tests.web.collect.vectors import FILE, labels_campaign, vectors
 
 from peerveil.core.errors import BadInput
 from peerveil.core.randomness import Response
-from peerveil.truth.wire import Client
+from peerveil.truth.wire import Client, invitation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -51,7 +51,7 @@ def test_the_stored_vectors_are_what_the_python_lane_makes(stored: dict[str, Any
 
 
 def test_labels_in_javascript_are_the_same_bytes(module: Page, stored: dict[str, Any]) -> None:
-    for group in stored["labels"]:
+    for group in [*stored["labels"], *stored["subsets"]]:
         made = module.evaluate(REPLAY, group)
         assert made == [[case["line"], len(case["bytes"]) // 2] for case in group["cases"]]
 
@@ -68,9 +68,9 @@ def test_whole_numbers_below_a_limit_are_the_same(module: Page, stored: dict[str
 
 
 def test_all_reports_of_a_task_have_one_length(stored: dict[str, Any]) -> None:
-    for group in stored["labels"]:
+    for group in [*stored["labels"], *stored["subsets"]]:
         lengths = {len(case["line"].encode()) for case in group["cases"]}
-        labels = {json.loads(case["line"])["label"] for case in group["cases"]}
+        labels = {str(json.loads(case["line"])["label"]) for case in group["cases"]}
         assert len(lengths) == 1
         assert len(labels) > 1
 
@@ -97,6 +97,23 @@ def test_the_honest_thresholds_pass_and_one_step_more_is_refused_in_both_languag
     assert "need thresholds" in module.evaluate(REFUSAL, lying)
     with pytest.raises(BadInput, match="invitation"):
         Client(lying)
+
+
+@pytest.mark.parametrize(("epsilon", "k"), [("1", 5), ("1/2", 10), ("1/100000", 4)])
+def test_a_subset_threshold_one_step_higher_is_refused_in_both_languages(module: Page, epsilon: str, k: int) -> None:
+    classes = [str(i) for i in range(k)]
+    honest = json.loads(invitation(epsilon=epsilon, classes=classes))["response"]
+    terms = labels_campaign({"epsilon": epsilon, "classes": classes}).described()
+    for step, size in ((0, honest["size"]), (1, honest["size"]), (0, honest["size"] - 1), (0, k)):
+        stated = {**honest, "inside_below": str(honest["inside_below"] + step), "size": size}
+        lying = {**terms, "response": stated}
+        if stated["size"] == honest["size"] and step == 0:
+            assert module.evaluate(REFUSAL, lying) is None
+            assert Client(lying).size == honest["size"]
+        else:
+            assert "need" in module.evaluate(REFUSAL, lying)
+            with pytest.raises(BadInput, match="invitation"):
+                Client(lying)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +205,6 @@ def test_the_words_are_rounded_to_the_safe_side(module: Page) -> None:
 
 def test_the_module_is_small_and_reaches_for_nothing() -> None:
     text = (STATIC / "peerveil-client.js").read_text(encoding="utf-8")
-    assert len(text.encode()) < 10_000
+    assert len(text.encode()) < 11_500
     for word in ("import ", "Math.random", "eval(", "http://", "https://", "innerHTML", "console."):
         assert word not in text

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from peerveil.core.randomness import Randomness, Response
-from peerveil.truth.wire import Client
+from peerveil.core.randomness import Randomness, Response, SubsetResponse
+from peerveil.truth.wire import Client, invitation
 from peerveil.web.collect import Campaign
 
 FILE = Path(__file__).parents[3] / "clients" / "vectors.json"
@@ -56,6 +56,11 @@ LABELS: list[dict[str, Any]] = [
     {"epsilon": "1/100000", "classes": ["no", "yes"]},  # 64 bits
     {"epsilon": "20", "classes": ["a", "b", "c"]},  # 64 bits
     {"epsilon": "5/2", "classes": [f"class {i}" for i in range(17)]},
+]
+SUBSETS: list[dict[str, Any]] = [
+    {"epsilon": "1", "classes": [f"class {i}" for i in range(10)]},
+    {"epsilon": "1/2", "classes": ["cat", "dog", 'a "quoted" \\ one', "Vögel, 鳥 and 🐦"]},
+    {"epsilon": "1/100000", "classes": ["a", "b", "c", "d", "e"]},  # 64 bits
 ]
 RANKINGS: list[dict[str, Any]] = [
     {"items": 6, "method": "pairs", "questions": 3, "seed": 7, "epsilon": "1"},
@@ -105,6 +110,28 @@ def label_vectors() -> list[dict[str, Any]]:
     return found
 
 
+def subset_vectors() -> list[dict[str, Any]]:
+    """Terms as of a campaign, with the subset response that an invitation would have."""
+    found = []
+    for case in SUBSETS:
+        asked = json.loads(invitation(epsilon=case["epsilon"], classes=case["classes"]))
+        stated = asked["response"] | {"inside_below": str(asked["response"]["inside_below"])}
+        terms, cases = labels_campaign(case).described() | {"response": stated}, []
+        response = SubsetResponse(case["epsilon"], len(case["classes"]))
+        assert asked["response"]["kind"] == "subset"
+        for number, answer in enumerate(case["classes"]):
+            for i in range(6):
+                part = given(f"subset {case['epsilon']} {number} {i}", 400)
+                lane, again = GivenBytes(part), GivenBytes(part)
+                line = Client(terms, bits=lane.word).randomize("task 7", answer)
+                codes = again.respond(np.array([number]), response)[0].tolist()
+                assert json.loads(line)["label"] == [case["classes"][code] for code in codes]
+                assert lane.left == again.left
+                cases.append({"bytes": part[: 400 - len(lane.left)].hex(), "answer": answer, "line": line})
+        found.append({"terms": terms, "cases": cases})
+    return found
+
+
 def ranking_vectors() -> list[dict[str, Any]]:
     found = []
     for case in RANKINGS:
@@ -135,7 +162,12 @@ def below_vectors() -> list[dict[str, Any]]:
 
 
 def vectors() -> dict[str, Any]:
-    return {"labels": label_vectors(), "rankings": ranking_vectors(), "below": below_vectors()}
+    return {
+        "labels": label_vectors(),
+        "subsets": subset_vectors(),
+        "rankings": ranking_vectors(),
+        "below": below_vectors(),
+    }
 
 
 if __name__ == "__main__":

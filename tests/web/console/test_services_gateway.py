@@ -12,7 +12,7 @@ from tests.web.gateway.helpers import KEY, SETTINGS, submit
 
 from peerveil.web.common import Vault
 from peerveil.web.gateway import Gateway, Space
-from peerveil.web.gateway.tables import clock, held
+from peerveil.web.gateway.tables import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,9 @@ def halt(url: str, seconds: int) -> list[int]:
 
 def due(gateway: Gateway) -> list[int]:
     with gateway.database.reading() as connection:
-        return sorted(connection.execute(select(held.c.due_at)).scalars())
+        shift = int(connection.execute(select(clock.c.shift)).scalar_one())
+    with gateway.leader.looking() as memory:
+        return sorted(post.due + shift for post in memory.held.values())
 
 
 def test_the_page_is_the_gateways_own_and_shows_nothing_that_is_held(gate: OperatorConsole, url: str) -> None:

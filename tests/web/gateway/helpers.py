@@ -12,6 +12,7 @@ import numpy as np
 from peerveil.web.common import Journal, Vault
 from peerveil.web.gateway import Gateway, GatewayWorker, Space
 from peerveil.web.gateway.intake import Submit
+from peerveil.web.gateway.posts import HELD, Post
 from peerveil.web.gateway.watch import Stopwatch, Watch
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class FakeTime:
     def __init__(self) -> None:
         self.now = START
         self.watch = 0
+        self.is_synchronized = True
 
     def advance(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
@@ -43,15 +45,28 @@ class FakeTime:
         stopwatch = Stopwatch()
         stopwatch.boot = boot
         stopwatch.read = lambda: self.watch  # type: ignore[method-assign]
-        return Watch(source=lambda _: self.now, stopwatch=stopwatch, **more)
+        reference = lambda: self.now if self.is_synchronized else None  # noqa: E731
+        return Watch(source=lambda _: self.now, stopwatch=stopwatch, reference=reference, **more)
 
 
 def open_gateway(
     url: str, time: FakeTime, kind: type[Gateway] = Gateway, boot: str = "boot 1", **settings: Any
 ) -> Gateway:
     gateway = kind(url, Vault.read(KEY), create=True, watch=time.watch_for(boot))
-    gateway.configure([Space.read("forum", SETTINGS | settings)])
+    gateway.configure([Space.read("forum", SETTINGS | settings)], tick_ms=10)
     return gateway
+
+
+def held(gateway: Gateway) -> dict[str, Post]:
+    """What waits, by public id."""
+    with gateway.leader.lock:
+        return {name: post for name, post in gateway.leader.memory.held.items() if post.state == HELD}
+
+
+def schedule(gateway: Gateway) -> dict[str, int]:
+    """When what waits is due, by public id."""
+    with gateway.leader.lock:
+        return {name: post.due + gateway.leader.shift for name, post in held(gateway).items()}
 
 
 def submit(

@@ -111,7 +111,7 @@ class House:
     def __init__(self, url: str) -> None:
         self.url, self.port = url, free_port()
         with Gateway(url, Vault.read(KEY), create=True) as gateway:
-            gateway.configure([Space.read("forum", SPACE)])
+            gateway.configure([Space.read("forum", SPACE)], tick_ms=50)
             tokens = [gateway.issue_token(role="author", space="forum", actor=f"p{k}") for k in range(SITTINGS)]
         command = [sys.executable, str(VICTIM), url, str(self.port)]
         environment = os.environ | {"PEERVEIL_KEY": KEY}

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
-from sqlalchemy import select
-from tests.web.gateway.helpers import SECOND, FakeTime, everything, job, open_gateway, work
+from tests.web.gateway.helpers import SECOND, FakeTime, everything, held, job, open_gateway, schedule, work
 
 from peerveil.web.common import Identity
 from peerveil.web.common.errors import Conflict, ServiceError, Unprocessable
 from peerveil.web.gateway.intake import Edit, Withdraw
-from peerveil.web.gateway.tables import held
 from peerveil.web.gateway.watch import Halted
 
 if TYPE_CHECKING:
@@ -31,8 +29,10 @@ class Model:
     def __init__(self, actor: str, thread: str, content: str, arrival: int, parent: str | None) -> None:
         self.actor, self.thread, self.content, self.arrival, self.parent = actor, thread, content, arrival, parent
         self.state = "held"
+        self.id = ""
         self.due = 0
-        self.follows = False
+        self.pause = 0
+        self.appeared = 0
 
 
 class Protocol(RuleBasedStateMachine):
@@ -67,7 +67,8 @@ class Protocol(RuleBasedStateMachine):
         before = {p: m for p, m in self.model.items() if m.actor == actor}
         follows = any(m.thread != thread and self.time.now - m.arrival <= 10 * SECOND for m in before.values())
         handed = job(self.gateway, thread, content, actor, key=key, reply_to=reply)
-        allowed = reply is None or (self.model[reply].actor == actor and self.model[reply].state == "held")
+        above = None if reply is None else self.model[reply]
+        allowed = above is None or (above.actor == actor and above.state == "held" and above.thread == thread)
         try:
             answer = self.gateway.take(handed)
         except Unprocessable:
@@ -76,10 +77,9 @@ class Protocol(RuleBasedStateMachine):
         assert allowed
         receipt: str = json.loads(answer)["receipt"]
         post = Model(actor, thread, content, self.time.now, reply)
-        with self.gateway.database.reading() as connection:
-            rows = {row.id: row.due_at for row in connection.execute(select(held))}
-        (new,) = set(rows) - {m.id for m in self.model.values()}  # type: ignore[attr-defined]
-        post.id, post.due, post.follows = new, rows[new], follows  # type: ignore[attr-defined]
+        rows = schedule(self.gateway)
+        (new,) = set(rows) - {m.id for m in self.model.values()}
+        post.id, post.due, post.pause = new, rows[new], held(self.gateway)[new].pause
         wait = post.due - self.time.now
         assert (100 * SECOND if follows else 0) <= wait <= 160 * SECOND
         self.model[receipt] = post
@@ -139,15 +139,28 @@ class Protocol(RuleBasedStateMachine):
     def release(self) -> None:
         work(self.gateway, batch=3)
         tick = self.time.now // SECOND * SECOND
+        planned = {receipt: self.planned(post) for receipt, post in self.model.items() if post.state == "held"}
+        for receipt, moment in planned.items():
+            if moment is not None and moment <= tick:
+                self.model[receipt].state, self.model[receipt].appeared = "posted", tick
 
-        def out(post: Model) -> bool:
-            above = None if post.parent is None else self.model[post.parent]
-            return post.due <= tick and (above is None or above.state != "held" or out(above))
+    def planned(self, post: Model) -> int | None:
+        """When a post is to appear, or would be if it had not been withdrawn; None while it waits for another."""
+        above = None if post.parent is None else self.model[post.parent]
+        if above is None:
+            return post.due
+        base = (
+            above.appeared if above.state == "posted" else self.planned(above) if above.state == "withdrawn" else None
+        )
+        return None if base is None else max(post.due, self.gateway.space("forum").due_at(base + 1, post.pause))
 
-        for post in [p for p in self.model.values() if p.state == "held" and out(p)]:
-            post.state = "leaving"
-        for post in self.model.values():
-            post.state = "posted" if post.state == "leaving" else post.state
+    @rule()
+    def compact(self) -> None:
+        self.gateway.leader.compact()
+
+    @rule()
+    def crash(self) -> None:
+        self.gateway.leader.drop()
 
     @rule()
     def restart(self) -> None:
@@ -169,6 +182,7 @@ class Protocol(RuleBasedStateMachine):
         for post in self.model.values():
             post.due += seconds * SECOND
             post.arrival += seconds * SECOND
+            post.appeared += seconds * SECOND
 
     @invariant()
     def the_feed_is_what_the_model_says(self) -> None:

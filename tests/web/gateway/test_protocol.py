@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
-import threading
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import func, select
-from tests.web.gateway.helpers import SECOND, FakeTime, everything, job, open_gateway, submit, work
+from sqlalchemy import select
+from tests.web.gateway.helpers import (
+    SECOND,
+    SETTINGS,
+    FakeTime,
+    everything,
+    held,
+    job,
+    open_gateway,
+    schedule,
+    submit,
+    work,
+)
 
+from peerveil.core.errors import BadInput, PeerveilError
 from peerveil.web.common import Identity
 from peerveil.web.common.errors import Conflict, Gone, NotFound, Unprocessable
-from peerveil.web.gateway import Gateway
+from peerveil.web.gateway import Gateway, Space
 from peerveil.web.gateway.intake import Edit, Withdraw
-from peerveil.web.gateway.tables import held, receipts, recent, records
+from peerveil.web.gateway.publish import Publisher
+from peerveil.web.gateway.tables import frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,14 +35,15 @@ if TYPE_CHECKING:
 KIM = ("forum", "kim")
 
 
-def count(gateway: Gateway, table: Any) -> int:
-    with gateway.database.reading() as connection:
-        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+def spy_on_status(gateway: Gateway, drawn: list[bool]) -> None:
+    """Note the status of every post whose delay is drawn."""
+    original = gateway.intake.draw
 
+    def spy(fresh: Any, moment: Any) -> None:
+        drawn.extend(new.follows for new in fresh)
+        original(fresh, moment)
 
-def schedule(gateway: Gateway) -> dict[str, int]:
-    with gateway.database.reading() as connection:
-        return {row.id: row.due_at for row in connection.execute(select(held))}
+    gateway.intake.draw = spy  # type: ignore[method-assign]
 
 
 def state(gateway: Gateway, receipt: str, actor: str = "kim") -> str:
@@ -48,7 +62,7 @@ def test_a_post_appears_once_within_the_longest_delay(url: str, make: Callable[.
         (item,) = everything(gateway)
     assert (item.thread, item.content, item.reply_to) == ("paper 1", "hello\n<b>ünï</b> 🙂", None)
     assert state(gateway, answer["receipt"]) == "posted"
-    assert count(gateway, held) == 0
+    assert held(gateway) == {}
     with pytest.raises(NotFound):
         state(gateway, answer["receipt"], actor="lee")
 
@@ -57,9 +71,7 @@ def test_nothing_is_early_and_nothing_is_longer_than_told(
     url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
     gateway = make(url)
-    answers = gateway.group._work
-    with gateway.database.writing("take") as connection:
-        answers(connection, [job(gateway, f"t{k}", actor=f"a{k % 7}") for k in range(60)])
+    gateway.take_all([job(gateway, f"t{k}", actor=f"a{k % 7}") for k in range(60)])
     due = sorted(schedule(gateway).values())
     longest = gateway.space("forum").longest_delay("t") * SECOND
     assert len(due) == 60
@@ -84,10 +96,9 @@ def test_the_same_request_again_changes_nothing(url: str, make: Callable[..., Ga
         gateway.take(job(gateway, content="other", key="k"))
     # somebody else's key, and another space's, are other keys
     assert gateway.take(job(gateway, actor="lee", key="k")) != first
-    with gateway.database.writing("take") as connection:  # twice in one transaction
-        one, two, three = gateway.intake.take(
-            connection, [job(gateway, key="x"), job(gateway, key="x"), job(gateway, content="other", key="x")]
-        )
+    # twice at once
+    twice = [job(gateway, key="x"), job(gateway, key="x"), job(gateway, content="other", key="x")]
+    one, two, three = gateway.take_all(twice)
     assert one == two
     assert isinstance(three, Unprocessable)
     time.advance(1000)
@@ -102,13 +113,7 @@ def test_a_follow_up_on_another_thread_within_the_window_waits_longer(
 ) -> None:
     gateway = make(url)
     drawn: list[bool] = []
-    original = gateway.intake._draw
-
-    def spy(fresh: Any, now: int) -> None:
-        drawn.extend(new.follows for new in fresh)
-        original(fresh, now)
-
-    gateway.intake._draw = spy  # type: ignore[method-assign]
+    spy_on_status(gateway, drawn)
     steps = [(0, "a"), (1, "a"), (1, "b"), (10, "b"), (0.000001, "b"), (10, "c"), (10.000001, "d"), (0, "e")]
     for wait, thread in steps:
         time.advance(wait)
@@ -123,47 +128,43 @@ def test_a_follow_up_on_another_thread_within_the_window_waits_longer(
     assert drawn[-2:] == [False, True]  # a withdrawn post still counts
     time.advance(20)
     work(gateway)
-    assert count(gateway, recent) == 0  # arrivals are forgotten after a sitting
+    assert len(gateway.leader.memory.sittings) == 0  # arrivals are forgotten after a sitting
 
 
 def test_two_posts_in_one_transaction_follow_each_other(url: str, make: Callable[..., Gateway]) -> None:
     gateway = make(url)
     flags: list[bool] = []
-    original = gateway.intake._draw
-    gateway.intake._draw = lambda fresh, now: (flags.extend(n.follows for n in fresh), original(fresh, now))[1]  # type: ignore[method-assign, func-returns-value]
-    with gateway.database.writing("take") as connection:
-        gateway.intake.take(connection, [job(gateway, "a"), job(gateway, "b"), job(gateway, "a", actor="lee")])
+    spy_on_status(gateway, flags)
+    gateway.take_all([job(gateway, "a"), job(gateway, "b"), job(gateway, "a", actor="lee")])
     assert flags == [False, True, False]
 
 
 def test_symmetric_mechanisms_hold_and_then_use_the_other_draw(
     url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
-    gateway = make(url, mechanism="zero-inflated")
+    gateway = make(url, mechanism="zero-inflated", epsilon=4)
     hold = gateway.space("forum").hold
     assert hold == 10 * SECOND
     submit(gateway, "a")
-    with gateway.database.reading() as connection:
-        row = connection.execute(select(held)).one()
-    assert row.batched_at is not None
-    assert min(row.due_at, row.batched_at) >= time.now + hold
+    (row,) = held(gateway).values()
+    other = row.batched_at
+    assert other is not None
+    assert min(row.due, other) >= time.now + hold
     time.advance(10)
     submit(gateway, "b")  # within the window after: now both are batched
-    with gateway.database.reading() as connection:
-        rows = {r.id: r for r in connection.execute(select(held))}
-    assert rows[row.id].due_at == row.batched_at
+    rows = held(gateway)
+    assert rows[row.id].due == other
     assert all(r.batched_at is None for r in rows.values())
     time.advance(10.5)
     submit(gateway, "c")  # too late to change b
-    with gateway.database.reading() as connection:
-        assert connection.execute(select(held).where(held.c.batched_at.is_not(None))).one().id not in rows
+    (alone,) = (r.id for r in held(gateway).values() if r.batched_at is not None)
+    assert alone not in rows
 
 
 def test_declared_sittings_hold_nothing(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
     gateway = make(url, mechanism="uniform", declared=True)
     flags: list[bool] = []
-    original = gateway.intake._draw
-    gateway.intake._draw = lambda fresh, now: (flags.extend(n.follows for n in fresh), original(fresh, now))[1]  # type: ignore[method-assign, func-returns-value]
+    spy_on_status(gateway, flags)
     assert gateway.space("forum").hold == 0
     submit(gateway, "a")
     submit(gateway, "b")
@@ -208,54 +209,51 @@ def test_replies_come_after_their_parents(url: str, make: Callable[..., Gateway]
     for wrong, actor in [(chain[0], "lee"), ("nothing", "kim"), ("0" * 32, "kim")]:
         with pytest.raises(Unprocessable, match="reply_to"):
             submit(gateway, "t", "bad", reply_to=wrong, actor=actor)
-    for _ in range(300):
-        time.advance(1)
+    told = json.loads(gateway.take(job(gateway, "v", "alone")))["longest_delay"]
+    for _ in range(5 * told // 5):
+        time.advance(5)
         work(gateway)
     items = everything(gateway)
     thread = [item for item in items if item.thread == "t"]
+    moments = [item.posted_at for item in thread]
+    assert moments == sorted(set(moments))  # never at the parent's own moment: nobody else could have answered by then
     assert [item.content for item in thread] == ["0", "1", "2", "3", "4"]
     assert [item.reply_to for item in thread] == [None, *(item.id for item in thread[:-1])]
     assert [item.reply_to for item in items if item.content == "orphan"] == [None]
     submit(gateway, "t", "later", reply_to=thread[2].id, actor="lee")
-    with pytest.raises(Unprocessable):  # posted: its public id is to be used
-        submit(gateway, "t", "bad", reply_to=chain[0])
+    for where, wrong in (("t", chain[0]), ("u", thread[2].id)):  # posted: its public id is to be used; another thread
+        with pytest.raises(Unprocessable):
+            submit(gateway, where, "bad", reply_to=wrong)
     time.advance(1000)
     work(gateway)
     assert everything(gateway)[-1].reply_to == thread[2].id
 
 
-def test_a_reply_to_a_post_that_is_being_released_is_refused_or_appears(
-    postgres_url: str, make: Callable[..., Gateway], time: FakeTime
+def test_a_reply_to_a_post_that_is_being_published_is_refused(
+    url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
     """It would wait forever for a parent that is not there any more."""
-    gateway = make(postgres_url)
+    gateway = make(url)
     parent = submit(gateway, "t", "parent")["receipt"]
     time.advance(1000)
-    outcomes: list[str] = []
 
-    def answer() -> None:
-        try:
-            submit(gateway, "t", "reply", reply_to=parent)
-            outcomes.append("taken")
-        except Unprocessable:
-            outcomes.append("refused")
+    class Slow(Publisher):
+        def publish(self, *args: Any) -> None:
+            late = [job(gateway, "t", "reply", reply_to=parent), Edit(*KIM, parent, "late"), Withdraw(*KIM, parent)]
+            outcomes = gateway.leader.take(gateway.intake, late, gateway.read_clock().moment())
+            refused.extend(type(outcome.answer) for outcome in outcomes)
+            super().publish(*args)
 
-    replying = threading.Thread(target=answer)
-    with gateway.database.writing("publish") as connection:
-        assert gateway.publisher.publish(connection, gateway.space("forum"), time.now).count == 1
-        replying.start()
-        replying.join(1.0)  # with the lock it waits; without, it is done before the release is committed
-    replying.join()
-    time.advance(1000)
+    refused: list[type] = []
+    gateway.publisher = Slow()
     work(gateway)
-    assert outcomes in (["taken"], ["refused"])
-    assert len(everything(gateway)) == 1 + (outcomes == ["taken"])
+    assert refused == [Unprocessable, Conflict, Conflict]
+    assert [item.content for item in everything(gateway)] == ["parent"]
 
 
 def test_the_feed_is_read_by_a_cursor(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
     gateway = make(url)
-    with gateway.database.writing("take") as connection:
-        gateway.intake.take(connection, [job(gateway, "t", str(k), actor=f"a{k}") for k in range(25)])
+    gateway.take_all([job(gateway, "t", str(k), actor=f"a{k}") for k in range(25)])
     time.advance(1000)
     work(gateway, batch=7)
     assert sorted(int(item.content) for item in everything(gateway, limit=4)) == list(range(25))
@@ -278,8 +276,7 @@ def test_the_deadline_posts_everything_and_takes_nothing_more(
     deadline = "2027-01-15T08:00:30Z"
     gateway = make(url, deadline=deadline, quiet={"start": "08:00", "end": "09:00"})
     assert time.now == 1_800_000_000 * SECOND  # 2027-01-15T08:00:00Z
-    with gateway.database.writing("take") as connection:
-        gateway.intake.take(connection, [job(gateway, f"t{k}", actor=f"a{k}") for k in range(30)])
+    gateway.take_all([job(gateway, f"t{k}", actor=f"a{k}") for k in range(30)])
     time.advance(29.9)
     work(gateway)
     assert everything(gateway) == []  # quiet hours
@@ -307,31 +304,38 @@ def test_receipts_and_keys_are_forgotten_in_the_end(url: str, make: Callable[...
     submit(gateway)
     time.advance(1000)
     work(gateway)
-    assert (count(gateway, receipts), count(gateway, records)) == (1, 1)
+    assert (len(gateway.leader.memory), len(gateway.leader.memory.by_key)) == (1, 1)
     time.advance(9 * 86_400)
     work(gateway)
-    assert (count(gateway, receipts), count(gateway, records)) == (0, 0)
+    assert (len(gateway.leader.memory), len(gateway.leader.memory.by_key)) == (0, 0)
     assert len(everything(gateway)) == 1
 
 
-def test_a_post_that_no_key_opens_stays_and_harms_no_other(
+def test_without_its_key_a_gateway_takes_and_publishes_nothing_and_loses_nothing(
     url: str, make: Callable[..., Gateway], time: FakeTime
 ) -> None:
     gateway = make(url)
     submit(gateway, "a")
+    gateway.leader.drop()
     with gateway.database.writing("take") as connection:
-        connection.execute(held.update().values(body=b"\x04othr" + b"0" * 40))
-    submit(gateway, "b")
+        body = bytes(connection.execute(select(frames.c.body)).scalars().first() or b"")
+        connection.execute(frames.update().where(frames.c.seq == 1).values(body=b"\x04othr" + body[5:]))
     time.advance(1000)
+    for act in (lambda: submit(gateway, "b"), lambda: work(gateway)):
+        with pytest.raises(PeerveilError, match="othr"):
+            act()
+    assert everything(gateway) == []
+    with gateway.database.writing("take") as connection:
+        connection.execute(frames.update().where(frames.c.seq == 1).values(body=body))
     work(gateway)
-    assert [item.thread for item in everything(gateway)] == ["b"]
-    assert count(gateway, held) == 1
+    assert [item.thread for item in everything(gateway)] == ["a"]
 
 
 def test_settings_change_for_new_posts_only(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
     gateway = make(url)
     submit(gateway)
     before = schedule(gateway)
+    gateway.leader.drop()
     again = open_gateway(url, time, gap="1000s")
     try:
         assert again.space("forum").gap == 1000
@@ -339,3 +343,47 @@ def test_settings_change_for_new_posts_only(url: str, make: Callable[..., Gatewa
         assert json.loads(again.take(job(again, "b")))["longest_delay"] > 1000
     finally:
         again.close()
+
+
+def test_zero_inflated_delays_are_what_their_name_says() -> None:
+    """At the default weight they were the uniform ones."""
+    table = {"gap": "100s", "window": "10s", "epsilon": 4}
+    inflated, uniform = (Space.read("forum", table | {"mechanism": name}).base for name in ("zero-inflated", "uniform"))
+    assert inflated.unbatched.atom > 0.3
+    assert uniform.unbatched.atom == 0
+    with pytest.raises(BadInput, match="uniform"):  # where no share of posts without delay pays, there is none
+        Space.read("forum", table | {"mechanism": "zero-inflated", "epsilon": 1})
+
+
+def test_a_sitting_may_span_spaces(url: str, make: Callable[..., Gateway], time: FakeTime) -> None:
+    gateway = make(url)
+    gateway.configure([Space.read("other", SETTINGS)])
+    drawn: list[bool] = []
+    spy_on_status(gateway, drawn)
+    for space, thread, wait in (("forum", "a", 5), ("other", "a", 5), ("forum", "a", 11), ("other", "a", 0)):
+        submit(gateway, thread, space=space)
+        time.advance(wait)
+    assert drawn == [False, True, True, False]
+    due = schedule(gateway)
+    assert sum(moment - time.now > 79 * SECOND for moment in due.values()) >= 2
+
+
+def test_replies_in_one_transaction_are_checked_each_for_itself(
+    url: str, make: Callable[..., Gateway], time: FakeTime
+) -> None:
+    """Parents of two communities at once: valid replies were refused, and replies across communities taken."""
+    gateway = make(url)
+    gateway.configure([Space.read("other", SETTINGS)])
+    for space in ("forum", "other"):
+        submit(gateway, "t", "parent", space=space)
+    time.advance(1000)
+    work(gateway)
+    parents = {space: gateway.read(space)[0][0].id for space in ("forum", "other")}
+    jobs = [
+        job(gateway, "t", "reply", f"a{k}", space, reply_to=parents[to])
+        for k, (space, to) in enumerate(product(("forum", "other"), repeat=2))
+        for _ in range(10)
+    ]
+    answers = gateway.take_all(jobs)
+    valid = [handed.reply_to == parents[handed.space.name] for handed in jobs]
+    assert [isinstance(answer, bytes) for answer in answers] == valid

@@ -25,9 +25,8 @@ def serve(gateway: Gateway, time: FakeTime, sitting: bool, count: int) -> tuple[
     names = [f"{'s' if sitting else 'h'}{k}" for k in range(count)]
     for thread in ("a", "b"):
         for first in range(0, count, 500):
-            with gateway.database.writing("take") as connection:
-                some = names[first : first + 500]
-                gateway.intake.take(connection, [job(gateway, thread, f"{thread} {name}", name) for name in some])
+            some = names[first : first + 500]
+            gateway.take_all([job(gateway, thread, f"{thread} {name}", name) for name in some])
         if thread == "a" and not sitting:
             for _ in range(GAP):
                 time.advance(1)

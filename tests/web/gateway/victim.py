@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -15,9 +16,15 @@ def child(role: str, url: str, port: int) -> None:
 
     with Path(os.devnull).open("w") as nowhere, Gateway(url, Vault.find()) as gateway:
         journal = Journal("victim", nowhere)
+        gateway.compaction_seconds = 2.0
         if role == "worker":
-            GatewayWorker(gateway, journal).run()
+            gateway.group.start()
+            worker = GatewayWorker(gateway, journal)
+            worker.start()
+            while True:
+                time.sleep(60)
         else:
+            gateway.leader.may_lead = role == "both"
             serve(create_app(gateway, journal, worker=role == "both"), "127.0.0.1", port, journal)
 
 

@@ -10,7 +10,9 @@ The pieces that modules build on:
 - noise for numbers: :meth:`Randomness.laplace`, :meth:`Randomness.discrete_laplace`, with scales from
   :func:`laplace_scale`; for counts that move together: :class:`MaxNormNoise`;
   for sums of rankings: :class:`PermutohedronNoise`;
-- randomized response for classes: :class:`Response` and :meth:`Randomness.respond`;
+- randomized response, drawn by :meth:`Randomness.respond`: :class:`Response` for classes; for many classes
+  :class:`SubsetResponse`, and :func:`best_response` to choose between both; for ordered classes :class:`OrderedResponse`; for
+  numbers between two bounds :class:`NumberResponse`;
 - uniforms, whole numbers, permutations and weighted choices.
 
 >>> randomness = Randomness.simulation(7)
@@ -20,8 +22,20 @@ The pieces that modules build on:
 """
 
 from peerveil.core.randomness.max_norm import MaxNormNoise
+from peerveil.core.randomness.ordered import NumberResponse, OrderedResponse
 from peerveil.core.randomness.permutohedron import PermutohedronNoise
 from peerveil.core.randomness.response import Response
 from peerveil.core.randomness.source import Randomness, laplace_scale
+from peerveil.core.randomness.subsets import SubsetResponse, best_response
 
-__all__ = ["MaxNormNoise", "PermutohedronNoise", "Randomness", "Response", "laplace_scale"]
+__all__ = [
+    "MaxNormNoise",
+    "NumberResponse",
+    "OrderedResponse",
+    "PermutohedronNoise",
+    "Randomness",
+    "Response",
+    "SubsetResponse",
+    "best_response",
+    "laplace_scale",
+]

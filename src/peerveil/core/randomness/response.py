@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,8 +26,54 @@ _CLOSE_ENOUGH: Final = 1e-6  # accept 32 bits if they reach epsilon up to this f
 _MOST_CLASSES: Final = 2**31
 
 
+class UniformSource(Protocol):
+    """What a response draws from: either source of randomness."""
+
+    def uniform_words(self, count: int, bits: int) -> NDArray[Any]:
+        """Independent uniform words of 32 or 64 bits."""
+
+    def integers(self, low: int, high: int, size: int) -> NDArray[np.int64]:
+        """Whole numbers from ``low`` up to, but not including, ``high``, exactly uniform."""
+
+
+class ClassCoder:
+    """Answers as codes and back, for responses on a public list of classes."""
+
+    __slots__ = ()
+    labels: tuple[Any, ...] | None
+    k: int
+
+    def encode(self, answers: ArrayLike, argument: str = "answers") -> NDArray[Any]:
+        """Answers as codes 0 .. k-1; an answer that is not one of the classes is refused."""
+        values = as_array(answers, argument)
+        if values.size == 0:
+            raise BadInput(argument, got=answers, want="at least one answer")
+        if self.labels is None:
+            return _codes(values, self.k, argument)
+        table = _as_array(self.labels)
+        mixed = "O" in (values.dtype.kind, table.dtype.kind)
+        if values.dtype.kind != table.dtype.kind and not mixed:
+            names = {"b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "floats", "U": "strings"}
+            got, want = (names.get(array.dtype.kind, str(array.dtype)) for array in (values, table))
+            raise BadInput(argument, got=Verbatim(got), want=f"{want}, like the classes")
+        if mixed:
+            lookup = {(type(label), label): code for code, label in enumerate(self.labels)}
+            listed = [lookup.get((type(v), v), -1) for v in values.ravel().tolist()]
+            codes = np.array(listed, dtype=np.int64).reshape(values.shape)
+        else:
+            order = np.argsort(table)
+            place = np.minimum(np.searchsorted(table, values, sorter=order), self.k - 1)
+            codes = np.where(table[order[place]] == values, order[place], -1)
+        refuse_first(codes < 0, values, argument, f"one of {_listed(self.labels)}")
+        return codes
+
+    def decode(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Codes as answers: the inverse of :meth:`encode`."""
+        return codes if self.labels is None else _as_array(self.labels)[codes]
+
+
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Response:
+class Response(ClassCoder):
     """A k-class randomized response for an epsilon, on integer thresholds.
 
     Parameters
@@ -70,7 +116,7 @@ class Response:
 
     def __init__(self, epsilon: Number, classes: int | Iterable[Any]) -> None:
         exact_epsilon = read_epsilon(epsilon)
-        k, labels = _read_classes(classes)
+        k, labels = read_classes(classes)
         for bits in (32, 64):
             keep_below, share = _thresholds(exact_epsilon, k, bits)
             enough = keep_below > share and (
@@ -114,6 +160,17 @@ class Response:
         """:attr:`exact_other` as a float."""
         return float(self.exact_other)
 
+    size: ClassVar[int] = 1  # classes in a report
+    width: ClassVar[int] = 1  # numbers that a draw holds at once
+
+    def matrix(self) -> Floats:
+        """``matrix[answer, randomized answer]``: the probabilities, as floats.
+
+        >>> Response(1, classes=2).matrix().round(3).tolist()
+        [[0.731, 0.269], [0.269, 0.731]]
+        """
+        return np.where(np.eye(self.k, dtype=bool), self.keep, self.other)
+
     def probabilities(self, answer: int) -> list[Fraction]:
         """The exact distribution of what is sent for the answer with this code.
 
@@ -122,6 +179,23 @@ class Response:
         """
         whole(answer, "answer", 0, self.k - 1, want=f"a code from 0 to {self.k - 1}")
         return [self.exact_keep if code == answer else self.exact_other for code in range(self.k)]
+
+    def draw(self, codes: NDArray[Any], source: UniformSource) -> NDArray[Any]:
+        """A randomized code for every code of a flat array."""
+        word: Any = np.uint32 if self.bits == 32 else np.uint64
+        keep_below, share = word(self.keep_below), word(self.share)
+        drawn = source.uniform_words(codes.size, self.bits)
+        moved = drawn >= keep_below
+        out = np.empty_like(codes)
+        if self.k == 2:
+            np.bitwise_xor(codes, moved, out=out, casting="unsafe")
+            return out
+        # the index among the other classes, skipping the answer itself; meaningless (and unused) where kept
+        other = ((drawn - keep_below) // share).astype(codes.dtype)
+        other += other >= codes
+        np.copyto(out, codes)
+        np.copyto(out, other, where=moved)
+        return out
 
     def unbiased(self, counts: ArrayLike) -> Floats:
         """Unbiased estimates of how many people gave each answer, from how many randomized answers show it.
@@ -135,34 +209,6 @@ class Response:
         if shown.dtype.kind not in "iuf" or shown.shape != (self.k,) or not (np.isfinite(shown) & (shown >= 0)).all():
             raise BadInput("counts", got=counts, want=f"{self.k} counts, one per class")
         return np.asarray((shown - shown.sum() * self.other) / float(self.exact_keep - self.exact_other))
-
-    def encode(self, answers: ArrayLike, argument: str = "answers") -> NDArray[Any]:
-        """Answers as codes 0 .. k-1; an answer that is not one of the classes is refused."""
-        values = as_array(answers, argument)
-        if values.size == 0:
-            raise BadInput(argument, got=answers, want="at least one answer")
-        if self.labels is None:
-            return _codes(values, self.k, argument)
-        table = _as_array(self.labels)
-        mixed = "O" in (values.dtype.kind, table.dtype.kind)
-        if values.dtype.kind != table.dtype.kind and not mixed:
-            names = {"b": "booleans", "i": "whole numbers", "u": "whole numbers", "f": "floats", "U": "strings"}
-            got, want = (names.get(array.dtype.kind, str(array.dtype)) for array in (values, table))
-            raise BadInput(argument, got=Verbatim(got), want=f"{want}, like the classes")
-        if mixed:
-            lookup = {(type(label), label): code for code, label in enumerate(self.labels)}
-            listed = [lookup.get((type(v), v), -1) for v in values.ravel().tolist()]
-            codes = np.array(listed, dtype=np.int64).reshape(values.shape)
-        else:
-            order = np.argsort(table)
-            place = np.minimum(np.searchsorted(table, values, sorter=order), self.k - 1)
-            codes = np.where(table[order[place]] == values, order[place], -1)
-        refuse_first(codes < 0, values, argument, f"one of {_listed(self.labels)}")
-        return codes
-
-    def decode(self, codes: NDArray[Any]) -> NDArray[Any]:
-        """Codes as answers: the inverse of :meth:`encode`."""
-        return codes if self.labels is None else _as_array(self.labels)[codes]
 
     def __repr__(self) -> str:
         classes: object = self.k if self.labels is None else list(self.labels)
@@ -189,7 +235,29 @@ def _thresholds(epsilon: Fraction, k: int, bits: int) -> tuple[int, int]:
     return n - (k - 1) * share, share
 
 
-def _read_classes(classes: int | Iterable[Any]) -> tuple[int, tuple[Any, ...] | None]:
+def inside_threshold(epsilon: Fraction, inside: int, outside: int) -> tuple[int, int]:
+    """Width and threshold of a response whose report is one of ``inside`` equal parts, or one of ``outside`` equal parts.
+
+    A uniform whole number below N = 2^bits decides: below the threshold I the report is inside, where each part then has I/(N
+    inside), else outside, where each has (N - I)/(N outside). The ratio r = I outside / ((N - I) inside) rises with I, and I =
+    floor(N L inside / (L inside + outside)) makes it at most L, a rational number not above e^epsilon. The width is 32 bits if
+    ln r comes within a millionth of epsilon, else 64, as of :class:`Response`.
+    """
+    low, _ = exp_bounds(min(epsilon, _LARGEST_USEFUL))
+    for bits in (32, 64):
+        n = 2**bits
+        below = math.floor(n * low * inside / (low * inside + outside))
+        useful = n > below and below * outside > (n - below) * inside
+        if useful and (
+            bits == 64
+            or log_above(Fraction(below * outside, (n - below) * inside)) >= (1 - _CLOSE_ENOUGH) * float(epsilon)
+        ):
+            return bits, below
+    raise BadInput("epsilon", got=epsilon, want="more: nothing would be left of an answer")
+
+
+def read_classes(classes: int | Iterable[Any]) -> tuple[int, tuple[Any, ...] | None]:
+    """How many classes there are, and their list if one was given."""
     want = "a count of at least 2, or a list of at least 2 different classes"
     if isinstance(classes, (int, np.integer)) and not isinstance(classes, bool):
         return whole(classes, "classes", 2, _MOST_CLASSES, want=want), None

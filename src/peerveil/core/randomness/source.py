@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, Final, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,11 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, as_array, at_least, number, refuse_first, safe_sensitivity, whole
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness.exponential import WORD, add_laplace, draw_discrete_laplace
+from peerveil.core.randomness.ordered import NumberResponse, OrderedResponse
 from peerveil.core.randomness.response import Response
+from peerveil.core.randomness.subsets import SubsetResponse
+
+AnyResponse: TypeAlias = Response | SubsetResponse | OrderedResponse | NumberResponse
 
 _BLOCK: Final = 1 << 17  # values handled at once: stays in the processor's cache
 _LARGEST_SCALE: Final = 10**300
@@ -107,35 +111,26 @@ class Randomness(ABC):
 
     # ---- randomized response ------------------------------------------------------------------------------------
 
-    def respond(self, answers: ArrayLike, response: Response) -> NDArray[Any]:
-        """Randomize every answer independently; an array of the same kind comes back.
+    def respond(self, answers: ArrayLike, response: AnyResponse) -> NDArray[Any]:
+        """Randomize every answer independently; an array of the same kind comes back, of a subset with one more dimension.
 
         >>> r = Randomness.simulation(1)
         >>> r.respond(["yes", "no", "no"], Response("0.5", classes=["no", "yes"])).tolist()
         ['no', 'no', 'yes']
         """
-        if not isinstance(response, Response):
+        if not isinstance(response, (Response, SubsetResponse, OrderedResponse, NumberResponse)):
             raise BadInput("response", got=response, want="a Response, such as Response(1, classes=2)")
         array = as_array(answers, "answers")
         codes = np.atleast_1d(response.encode(array))
         flat = codes.ravel()
-        out = np.empty_like(flat)
-        word: Any = np.uint32 if response.bits == 32 else np.uint64
-        keep_below, share = word(response.keep_below), word(response.share)
-        for start in range(0, flat.size, _BLOCK):
-            block = flat[start : start + _BLOCK]
-            drawn = self._bits(block.size, response.bits)
-            moved = drawn >= keep_below
-            target = out[start : start + _BLOCK]
-            if response.k == 2:
-                np.bitwise_xor(block, moved, out=target, casting="unsafe")
-                continue
-            # the index among the other classes, skipping the answer itself; meaningless (and unused) where kept
-            other = ((drawn - keep_below) // share).astype(flat.dtype)
-            other += other >= block
-            np.copyto(target, block)
-            np.copyto(target, other, where=moved)
-        return response.decode(out.reshape(array.shape))
+        block = max(1, _BLOCK // response.width)
+        parts = [response.draw(flat[start : start + block], self) for start in range(0, flat.size, block)]
+        out = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return response.decode(out.reshape((*array.shape, *out.shape[1:])))
+
+    def uniform_words(self, count: int, bits: int) -> NDArray[Any]:
+        """Independent uniform words of 32 or 64 bits, which responses compare with their thresholds."""
+        return self._bits(count, bits)
 
     # ---- uniforms -----------------------------------------------------------------------------------------------
 

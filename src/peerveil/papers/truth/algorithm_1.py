@@ -18,17 +18,18 @@ from peerveil.core.errors import BadInput, Verbatim
 from peerveil.papers.truth.theory import lambda_interval
 from peerveil.truth import PrivateDawidSkene, TruthResult
 from peerveil.truth.answers import EncodedAnswers
-from peerveil.truth.models import Channel, ClassPrior, CoinModel
+from peerveil.truth.models import ClassPrior, CoinModel
 
 if TYPE_CHECKING:
     from peerveil.core.exact import Number
+    from peerveil.truth.channels import Channels
     from peerveil.truth.em import Engine, ExpectedCounts, Parameters
 
 
 class ProjectedCoin(CoinModel):
     """Algorithm 1, line 5: update (6) with the projection (10), the share of hits kept between lambda and 1 - lambda."""
 
-    def __init__(self, channel: Channel, class_prior: ClassPrior, lambda_: float) -> None:
+    def __init__(self, channel: Channels, class_prior: ClassPrior, lambda_: float) -> None:
         super().__init__(channel, class_prior)
         self.bounds = lambda_, 1 - lambda_
 
@@ -88,8 +89,8 @@ class AlgorithmOne(PrivateDawidSkene):
         self.workers_ = second.workers_
         return result
 
-    def _model(self, _engine: Engine, channel: Channel, class_prior: ClassPrior, *_: object) -> ProjectedCoin:
-        rule = max(channel.other, 1e-6)
+    def _model(self, _engine: Engine, channel: Channels, class_prior: ClassPrior, *_: object) -> ProjectedCoin:
+        rule = max(channel.levels[0].other, 1e-6)
         return ProjectedCoin(channel, class_prior, rule if isinstance(self.lambda_, str) else float(self.lambda_))
 
 

@@ -46,8 +46,10 @@ class Vault:
 
         if not keys or any(len(key) != 32 for key in keys.values()):
             raise BadInput(VARIABLE, got=Verbatim("no key, or one of another length"), want=_WANT)
+        self._keys = dict(keys)
         self._ciphers = {name: AESGCM(key) for name, key in keys.items()}
         self.current = next(iter(keys))
+        self.names = frozenset(keys)
         self._prefix = bytes([len(self.current)]) + self.current.encode()
 
     @classmethod
@@ -76,11 +78,23 @@ class Vault:
             raise BadInput(VARIABLE, got=Verbatim("no key"), want=want)
         return cls.read(text)
 
+    def text(self) -> str:
+        """The keys as :meth:`read` takes them, for another process of this service."""
+        return ",".join(f"{name}:{base64.urlsafe_b64encode(key).decode()}" for name, key in self._keys.items())
+
     @staticmethod
     def new_key(name: str | None = None) -> str:
         """A new key, written as the environment wants it."""
         chosen = f"k{secrets.token_hex(3)}" if name is None else name
         return f"{chosen}:{base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()}"
+
+    def derive(self, salt: bytes, purpose: str) -> "Vault":
+        """The vault of other keys, one from each of these (HKDF-SHA256): no key of one purpose reveals another."""
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        info = b"peerveil vault: " + purpose.encode()
+        return Vault({name: HKDF(SHA256(), 32, salt, info).derive(key) for name, key in self._keys.items()})
 
     def seal(self, plain: bytes, *, about: str) -> bytes:
         """Encrypt under the current key."""

@@ -76,8 +76,7 @@ def second_posts(apart: bool, count: int, _: Randomness, *, kind: type[Space] = 
             return Submit(space, f"person {person}", secrets.token_hex(8), digest, thread, text)
 
         for thread in ("a", "b"):
-            with gateway.database.writing("take") as connection:
-                gateway.intake.take(connection, [post(thread, person) for person in range(count)])
+            gateway.take_all([post(thread, person) for person in range(count)])
             if thread == "a" and apart:
                 wait(_GAP_SECONDS)
         wait(space.longest_delay("b") + 1)

@@ -93,7 +93,7 @@ class GatewayClient(ServiceClient):
     def healthy(self) -> bool:
         """Whether the gateway takes and publishes posts."""
         try:
-            return bool(self._call("GET", "/healthz")["status"] == "ok")
+            return bool(self._call("GET", "/readyz")["status"] == "ready")
         except Refused:
             return False
 

@@ -2,8 +2,9 @@
 
 import os
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
@@ -11,20 +12,44 @@ from sqlalchemy import Connection, select, update
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.storage import Closable
-from peerveil.web.common import Digests, GroupCommit, Identity, Records, ServiceDatabase, Tokens, Vault, open_database
+from peerveil.web.common import Digests, Identity, ServiceDatabase, Tokens, Vault, open_database
 from peerveil.web.common.database import update_or_insert
 from peerveil.web.common.errors import NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
+from peerveil.web.gateway.compaction import INTERVAL_SECONDS
 from peerveil.web.gateway.feed import Cursors, Item, read_items
-from peerveil.web.gateway.intake import AuthorRequest, Intake
+from peerveil.web.gateway.fence import NotLeading
+from peerveil.web.gateway.frames import Sealer
+from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment
+from peerveil.web.gateway.keys import keys_in_use
+from peerveil.web.gateway.leader import Leader
+from peerveil.web.gateway.posts import HELD, LEAVING, WITHDRAWN
 from peerveil.web.gateway.publish import Publisher
+from peerveil.web.gateway.relay import RelayClient
 from peerveil.web.gateway.space import Space
-from peerveil.web.gateway.tables import SECRET, clock, held, hooks, records, schema, spaces, tokens, version
+from peerveil.web.gateway.tables import SECRET, clock, hooks, schema, spaces, tokens, version
+from peerveil.web.gateway.tally import Tally
+from peerveil.web.gateway.ticks import Ticks
 from peerveil.web.gateway.watch import Halted, Watch
 
 ROLES: Final = ("author", "reader", "operator")
+_PATIENCE_SECONDS: Final = 30.0  # for an answer of the process that leads
 _REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The time as it was read, which goes on from there by the stopwatch until it is read again."""
+
+    now: int
+    shift: int
+    _watch: Watch
+    _read_at: int
+
+    def moment(self) -> Moment:
+        """The time now."""
+        return Moment(self.now + max(0, self._watch.stopwatch.read() - self._read_at), self.shift)
 
 
 class Gateway(Closable):
@@ -43,7 +68,7 @@ class Gateway(Closable):
     """
 
     def __init__(self, url: str, vault: Vault, *, create: bool = False, watch: Watch | None = None) -> None:
-        self.vault = vault
+        self.url, self.vault = url, vault
         self.database: ServiceDatabase = open_database(url, schema(vault), create=create)
         try:
             with self.database.reading("open") as connection:
@@ -61,19 +86,23 @@ class Gateway(Closable):
         # sealed with a key of its own: it stays when PEERVEIL_KEY is changed, for the secret is then sealed anew
         self.names = Vault({"names": self.digests.key("names")})
         self.tokens = Tokens(self.database, tokens, ROLES, self.names)
-        self.records = Records(records, vault)
         self.cursors = Cursors(self.digests, self.epoch)
-        self.intake = Intake(vault, self.digests, self.records, self.watch)
-        self.publisher = Publisher(vault, self.digests, self.records)
-        # whatever intake there is when requests come: tests put in faulty ones
-        self.group: GroupCommit[AuthorRequest, bytes] = GroupCommit(
-            self.database, lambda *batch: self.intake.take(*batch)
-        )
+        self.sealer = Sealer(vault, secret)
+        self.leader = Leader(self.database, self.sealer, self.digests, lambda: self.spaces)
+        # whatever intake and publisher there are when they are needed: tests put in faulty ones
+        self.intake = Intake(self.digests)
+        self.publisher = Publisher()
+        self.relay_host = "127.0.0.1"
+        self.compaction_seconds = INTERVAL_SECONDS
+        self.group = Ticks(self)
+        self.relay = RelayClient(self.sealer.derive("relay"), self.leader.find)
         self._spaces: tuple[float, dict[str, Space]] = (0.0, {})
 
     def close(self) -> None:
         """Finish what is under way and give the connections back."""
         self.group.stop()
+        self.leader.drop()
+        self.relay.close()
         self.database.close()
 
     def __repr__(self) -> str:
@@ -81,29 +110,52 @@ class Gateway(Closable):
 
     # ---- spaces and tokens --------------------------------------------------------------------------------------
 
-    def configure(self, wanted: Iterable[Space]) -> None:
-        """Write the settings of spaces. They hold for posts that are taken from now on; drawn delays stay."""
+    def configure(self, wanted: Iterable[Space], *, tick_ms: int | None = None, frame_bytes: int | None = None) -> None:
+        """Write the settings of spaces, and of the journal if they are given. Drawn delays stay.
+
+        A process that leads uses a new tick and size of frames when it is started again.
+        """
         listed = list(wanted)
-        secrets_of = {url: _secret(name, f"spaces.{s.name}.webhooks") for s in listed for url, name in s.webhooks}
+        book = {
+            name: value for name, value in (("tick_ms", tick_ms), ("frame_bytes", frame_bytes)) if value is not None
+        }
+        secrets_of = {h.url: _secret(h.secret_env, f"spaces.{s.name}.webhooks") for s in listed for h in s.webhooks}
         with self.database.writing("open") as connection:
-            self._reseal_secret(connection)
+            self._reseal_secrets(connection)
+            if book:
+                connection.execute(update(version).values(**book))
             for space in listed:
                 update_or_insert(connection, spaces, {"name": space.name}, {"settings": space.to_json()}, last=0)
                 self._configure_hooks(connection, space, secrets_of)
         self._spaces = (0.0, {})
+        self._reseal_posts()
 
-    def _reseal_secret(self, connection: Connection) -> None:
-        """Seal the secret with the current key, so that an older one can be taken away."""
+    def _reseal_secrets(self, connection: Connection) -> None:
+        """Seal the gateway's secret and those of webhooks with the current key, so that an older one can be taken away."""
         sealed = bytes(connection.execute(select(version.c.secret).with_for_update()).scalar_one())
-        if Vault.key_of(sealed) != self.vault.current:
-            secret = self.vault.open(sealed, about=SECRET)
-            connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
+        if Vault.key_of(sealed) == self.vault.current:
+            return
+        secret = self.vault.open(sealed, about=SECRET)
+        connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
+        for row in connection.execute(select(hooks.c.name, hooks.c.secret)).all():
+            sealed = self.vault.seal(self.vault.open(bytes(row.secret), about=row.name), about=row.name)
+            connection.execute(update(hooks).where(hooks.c.name == row.name).values(secret=sealed))
+
+    def _reseal_posts(self) -> None:
+        """Seal journal and state with the current key; if another process leads, that does it by the clock."""
+        old = self.vault.names - {self.vault.current}
+        if old:
+            with self.database.reading("open") as connection:
+                in_use = keys_in_use(connection)
+            if any(in_use.get(name) for name in old):
+                with suppress(NotLeading):
+                    self.leader.compact()
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
         last = connection.execute(select(spaces.c.last).where(spaces.c.name == space.name)).scalar_one()
-        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0}
+        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0, "since": 0, "problem": ""}
         connection.execute(update(hooks).where(hooks.c.space == space.name).values(active=0))
-        for url, _ in space.webhooks:
+        for url in (hook.url for hook in space.webhooks):
             name = f"{space.name}-{sha256(url.encode()).hexdigest()[:8]}"
             values = {"secret": self.vault.seal(secrets_of[url].encode(), about=name), "active": 1}
             update_or_insert(connection, hooks, {"name": name}, values, url=url, **fresh)
@@ -142,22 +194,48 @@ class Gateway(Closable):
     # ---- posts --------------------------------------------------------------------------------------------------
 
     def take(self, request: AuthorRequest) -> bytes:
-        """Take one request now, in a transaction of its own. Servers use the group instead."""
-        with self.recording_halts(), self.database.writing("take") as connection:
-            (answer,) = self.intake.take(connection, [request])
-            if isinstance(answer, Exception):
-                raise answer
-        return bytes(answer)
+        """Take one request now. Servers use :attr:`group` instead, which writes by the clock."""
+        (answer,) = self.take_all([request])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def take_all(self, requests: Sequence[AuthorRequest]) -> list[bytes | Exception]:
+        """Take requests now: an answer or a refusal for each. Nothing beside hides how much came."""
+        if self.group.is_alive():
+            futures = [self.group.put(request) for request in requests]
+            return [future.exception() or future.result() for future in futures]  # type: ignore[misc]
+        with self.recording_halts(), self.leader.lock:
+            _ = self.leader.memory
+            outcomes = self.leader.take(self.intake, requests, self.read_clock().moment())
+            while self.leader.backlog:
+                self.leader.write(self.leader.cut())
+        return [outcome.answer for outcome in outcomes]
 
     def status(self, identity: Identity, receipt: str) -> str:
         """``held``, ``posted`` or ``withdrawn``, for the author alone; never when."""
-        digest = sha256(receipt.encode()).hexdigest()
-        with self.database.reading() as connection:
-            row = self.intake.find_receipt(connection, digest, identity.scope, identity.actor)
-            if row.state == "withdrawn":
-                return "withdrawn"
-            waits = connection.execute(select(held.c.id).where(held.c.receipt == digest)).first()
-        return "posted" if waits is None else "held"
+        if self.group.passes_on:
+            return str(self.relay.ask("status", identity.scope, identity.actor, receipt).result(_PATIENCE_SECONDS))
+        with self.leader.lock:
+            post = self.intake.find(self.leader.memory, receipt, identity.scope, identity.actor)
+            return "withdrawn" if post.state == WITHDRAWN else "held" if post.state in (HELD, LEAVING) else "posted"
+
+    def tallies(self) -> Mapping[str, Tally]:
+        """The figures of what was published, by space: of the process that leads, or as of the last compaction."""
+        counted: Mapping[str, Mapping[str, int]]
+        if self.group.passes_on:
+            counted = self.relay.ask("tallies").result(_PATIENCE_SECONDS)
+        else:
+            with self.leader.lock:
+                leads = self.leader.is_leading
+                counted = dict(self.leader.memory.tallies) if leads else self.leader.written_tallies()
+        return {name: Tally(counted.get(name, {})) for name in self.spaces}
+
+    def read_clock(self) -> Clock:
+        """The trusted time, or :class:`Halted`."""
+        with self.database.reading("take") as connection:
+            now = self.watch.now(connection)
+            return Clock(now, now - self.watch.unshifted(connection, now), self.watch, self.watch.stopwatch.read())
 
     def read(self, space: str, after: str | None = None, limit: int = 100) -> tuple[list[Item], str]:
         """Items of the feed behind a cursor, and the cursor behind them."""

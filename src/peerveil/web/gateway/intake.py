@@ -1,59 +1,53 @@
-"""Taking posts: status, delay and schedule in the transaction that acknowledges them.
+"""Taking posts: status, delay and schedule are decided once, in memory, and written as one entry of the journal.
 
 **Which posts count as predecessors.** Every post that was taken, also one that was edited or withdrawn since. The status of
 a post is then a function of the arrivals alone, as the theorem wants it; a withdrawal only removes its own post from
 what the public sees, which is post-processing. If withdrawn posts ceased to count, a comment's status would depend on
 what its author did to another one meanwhile, and neighbors would differ in more than one comment.
 
-**Edits never redraw.** They replace the sealed text and touch nothing else.
+**Edits never redraw.** They replace the text and touch nothing else.
 
-**Order.** Requests of one transaction have one time of arrival. Of two posts of one person in it, the second follows the
-first. On PostgreSQL a lock on the person (as a hash) keeps two servers from overlooking each other's.
+**Order.** Requests are taken one after the other by one process. Of two posts of one person that come at once, the second
+follows the first.
 
-**What is stored about people.** Nothing that repeats: the owner of a receipt is a MAC of receipt, space and actor; the record
-of a key is a MAC of person and key, and its body one of that and the request; which held post answers which stands inside
-the sealed posts. The arrivals of a sitting are one sealed row per person, under a name that changes every day.
+**Exactly once.** The key and the post are one entry: either both are on the disk or neither. A repeated key gets the answer
+of the first request, which can be computed again from the entry. Answers wait until the entry's last byte is on the disk
+(:mod:`peerveil.web.gateway.ticks`).
 
-**What an author learns** is a random receipt and the longest delay that the thread's mechanism allows: the same fields,
-the same length, whatever was drawn.
+**What an author learns** is a random receipt and the longest delay that the thread's mechanism allows: the same fields, the
+same length, whatever was drawn. For a reply to a held post it is that of both, one after the other.
 """
 
 import hmac
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Row, bindparam, delete, select, text, update
 
+from peerveil.core.errors import PeerveilError
 from peerveil.core.randomness import Randomness
 from peerveil.timing.base import DelayMechanism
-from peerveil.web.common import Digests, Records, Vault
-from peerveil.web.common.database import DAY, SECOND, among, end_of_day, insert_rows
-from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unavailable, Unprocessable
-from peerveil.web.common.records import Record
-from peerveil.web.common.vault import CannotOpen
-from peerveil.web.gateway.sittings import Arrival, Sittings
+from peerveil.web.common import Digests
+from peerveil.web.common.database import DAY, SECOND, end_of_day
+from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unprocessable
+from peerveil.web.gateway.memory import Memory
+from peerveil.web.gateway.posts import HELD, WITHDRAWN, Post, edit_entry, post_entry, withdrawal_entry
 from peerveil.web.gateway.space import Space
-from peerveil.web.gateway.tables import feed, held, receipts
 from peerveil.web.gateway.tally import place_delays
-from peerveil.web.gateway.watch import Watch
 
-_KEEP: Final = 7 * DAY  # a receipt and an idempotency record outlive the longest delay by this
-_LOCKS: Final = text(
-    "SELECT pg_advisory_xact_lock(k) FROM (SELECT unnest(CAST(:keys AS bigint[])) AS k ORDER BY 1) AS sorted"
-)
+_KEEP: Final = 7 * DAY  # a receipt and an idempotency key outlive the longest delay by this
 _NANOS: Final = 1000  # nanoseconds in a microsecond
+_CODE_BYTES: Final = 16  # of a MAC: guessing one, or two that meet, stays out of reach
 
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """A new post."""
+    """A new post. ``metadata`` comes out with it, as it is."""
 
     space: Space
     actor: str
@@ -63,6 +57,7 @@ class Submit:
     content: str
     reply_to: str | None = None
     batch: bool = False
+    metadata: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,174 +82,158 @@ class Withdraw:
 AuthorRequest = Submit | Edit | Withdraw
 
 
-@dataclass(slots=True)
-class _Parent:
-    """A held post that may be answered by its author."""
+class Moment(NamedTuple):
+    """When requests are taken: the time, and the confirmed steps of the clock in it."""
 
-    id: str
-    owner: str
-    replies: list[str]
-    body: dict[str, Any] | None
-    """What is stored of it, if it is stored already."""
+    now: int
+    shift: int
+
+    @property
+    def unshifted(self) -> int:
+        """The time as sealed entries have it."""
+        return self.now - self.shift
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What becomes of a request: its answer or refusal, the entry to write if there is one, and the post it is about.
+
+    An answer may be given when every entry about ``post`` is on the disk; a refusal at once.
+    """
+
+    answer: bytes | PeerveilError
+    post: Post | None = None
+    entry: bytes | None = None
 
 
 @dataclass(slots=True)
 class _New:
-    """A post on its way into the tables."""
+    """A post on its way into memory."""
 
     request: Submit
-    id: str
-    receipt: str
-    person: str
-    owner: str
-    record: Record
+    post: Post
     follows: bool
-    parent: _Parent | None
-    reply_to: str | None
-    replies: list[str] = field(default_factory=list)
-    due_at: int = 0
-    batched_at: int | None = None
-    fit: tuple[int, ...] = ()
-
-    def body(self) -> dict[str, Any]:
-        """What is sealed: thread, content, fits, the public post that it answers, the held posts that answer it."""
-        post = self.request
-        return {"t": post.thread, "c": post.content, "f": self.fit, "r": self.reply_to, "k": self.replies}
+    joined: list[str]
 
 
 class Intake:
-    """What happens to requests inside one transaction."""
+    """Decides what happens to requests. The parts that tests replace by faulty ones are methods of their own."""
 
-    def __init__(self, vault: Vault, digests: Digests, records: Records, watch: Watch) -> None:
-        self._vault = vault
+    def __init__(self, digests: Digests) -> None:
         self._digests = digests
-        self._records = records
-        self._watch = watch
-        self._sittings = Sittings(vault, digests)
         self._randomness = Randomness.secure()
 
-    def take(self, connection: Connection, requests: Sequence[AuthorRequest]) -> list[Any]:
-        """An answer (bytes) or a refusal for each request, in order."""
-        submits = [request for request in requests if isinstance(request, Submit)]
-        taken = iter(self._submit(connection, submits) if submits else ())
-        return [
-            next(taken) if isinstance(request, Submit) else self._change(connection, request) for request in requests
-        ]
+    def take(
+        self, memory: Memory, requests: Sequence[AuthorRequest], moment: Moment, public: Mapping[str, tuple[str, str]]
+    ) -> list[Outcome]:
+        """An outcome for each request, in order.
+
+        ``public`` holds space and thread of those posts in the feed that requests answer.
+        """
+        outcomes: list[Outcome | None] = [None] * len(requests)
+        fresh: list[tuple[int, _New]] = []
+        for number, request in enumerate(requests):
+            try:
+                if isinstance(request, Submit):
+                    taken = self._submit(memory, request, moment, public)
+                    if isinstance(taken, _New):
+                        fresh.append((number, taken))
+                    else:
+                        outcomes[number] = Outcome(self.answer(memory, taken), taken)
+                else:
+                    if fresh:  # of a post that is not drawn yet nobody has the receipt; but order is kept all the same
+                        self._finish(memory, fresh, outcomes, moment)
+                    outcomes[number] = self._change(memory, request)
+            except ServiceError as refusal:
+                outcomes[number] = Outcome(refusal)
+        self._finish(memory, fresh, outcomes, moment)
+        return [outcome for outcome in outcomes if outcome is not None]
 
     # ---- new posts ----------------------------------------------------------------------------------------------
 
-    def _submit(self, connection: Connection, requests: Sequence[Submit]) -> list[Any]:
-        people = [self._digests("person", request.space.name, request.actor) for request in requests]
-        keys = [self._digests("key", person, request.key) for person, request in zip(people, requests, strict=True)]
-        self._lock(connection, people)
-        now = self._watch.now(connection)
-        then = self._watch.unshifted(connection, now)
-        known = self._records.find(connection, keys)
-        spaces = {person: request.space for person, request in zip(people, requests, strict=True)}
-        past = self._sittings.read(connection, spaces, then)
-        parents = self._parents(connection, requests)
-        answers: list[Any] = []
-        fresh: list[_New] = []
-        rejoined: list[str] = []
-        for request, person, key in zip(requests, people, keys, strict=True):
-            try:
-                body = self._digests("body", key, request.body_hash)
-                if key in known:
-                    answers.append(known[key].answer_for(body))
-                    continue
-                if request.space.is_closed(now):
-                    raise Conflict("the deadline of this space has passed; nothing more is taken")
-                new = self._new(request, person, key, body, past.setdefault(person, []), then, parents, rejoined)
-            except ServiceError as refusal:
-                answers.append(refusal)
-                continue
-            known[key] = new.record
-            fresh.append(new)
-            answers.append(new.record.answer)
-        self._draw(fresh, now)
-        self._store(connection, fresh, rejoined, now)
-        self._sittings.write(connection, {new.person: spaces[new.person] for new in fresh}, past, then)
-        return answers
+    def person(self, actor: str) -> bytes:
+        """Who somebody is, in all spaces of this gateway."""
+        return self._code("person", actor)
 
-    def _new(
-        self,
-        request: Submit,
-        person: str,
-        key: str,
-        body: str,
-        past: list[Arrival],
-        then: int,
-        parents: dict[str, str | _Parent],
-        rejoined: list[str],
-    ) -> _New:
-        parent, reply_to = self._reply(request, parents)
-        thread = self._digests("thread", request.space.name, request.thread)[:32]
-        within = [arrival for arrival in past if then - arrival.at <= request.space.window_micros]
-        near = [arrival.post for arrival in within if arrival.thread != thread]
-        if request.space.declared:
-            # whoever declared a sitting within the window before, on any thread, is in it still
-            follows = request.batch or any(arrival.declared for arrival in within)
-        else:
-            follows = bool(near)
-            if not request.space.base.follow_ups_only:
-                rejoined += near
-        receipt = secrets.token_urlsafe(32)
-        digest = sha256(receipt.encode()).hexdigest()
-        longest = request.space.longest_delay(request.thread)
-        new = _New(
-            request=request,
-            id=secrets.token_hex(16),
-            receipt=digest,
-            person=person,
-            owner=self.owner(digest, request.space.name, request.actor),
-            record=Record(key, body, json.dumps({"receipt": receipt, "longest_delay": longest}).encode()),
-            follows=follows,
-            parent=parent,
-            reply_to=reply_to,
-        )
-        past.append(Arrival(thread, then, request.batch, new.id))
-        parents[receipt] = _Parent(new.id, new.owner, new.replies, None)
-        if parent is not None:
-            parent.replies.append(new.id)
-        return new
+    def _submit(
+        self, memory: Memory, request: Submit, moment: Moment, public: Mapping[str, tuple[str, str]]
+    ) -> "_New | Post":
+        space, then = request.space, moment.unshifted
+        person = self.person(request.actor)
+        used = self._digests("key", self._digests("person", space.name, request.actor), request.key)
+        key, body = bytes.fromhex(used)[:_CODE_BYTES], self._code("body", used, request.body_hash)
+        known = memory.by_key.get(key)
+        if known is not None:
+            self.check_body(known, body)
+            return known
+        if space.is_closed(moment.now):
+            raise Conflict("the deadline of this space has passed; nothing more is taken")
+        parent = self._parent(memory, request, public)
+        thread_code = self._code("thread", space.name, request.thread)
+        follows, joined = self._status(memory, request, person, thread_code, then)
+        longest = space.longest_delay(request.thread) + (parent.longest if isinstance(parent, Post) else 0)
+        post = Post(
+            secrets.token_hex(16), key, body, person, space.name, longest,
+            end_of_day(then + _KEEP + longest * SECOND), HELD, thread_code, then, request.batch, thread=request.thread,
+            content=request.content, metadata=request.metadata, waits=isinstance(parent, Post),
+            reply_to=parent.id if isinstance(parent, Post) else parent,
+        )  # fmt: skip
+        # known from here on, so that the next request of the same transaction sees it
+        memory.by_key[key] = post
+        memory.sittings.add(post)
+        return _New(request, post, follows, joined)
 
-    def _reply(self, request: Submit, parents: dict[str, str | _Parent]) -> tuple[_Parent | None, str | None]:
-        """The held or the public post that a new one answers."""
+    def check_body(self, post: Post, body: bytes) -> None:
+        """Refuse a key that was used for another request."""
+        if not hmac.compare_digest(post.body, body):
+            raise Unprocessable("Idempotency-Key: it was used with another body; take a new key for a new request")
+
+    def _status(
+        self, memory: Memory, request: Submit, person: bytes, thread_code: bytes, then: int
+    ) -> tuple[bool, list[str]]:
+        """Whether a post is part of a sitting that has begun, and the earlier posts that become part of one by it."""
+        window, joined, follows = request.space.window_micros, [], False
+        for earlier in memory.sittings.near(person, then, memory.longest_window()):
+            elsewhere = earlier.thread_code != thread_code
+            within = then - earlier.arrived <= window
+            if request.space.declared:
+                # whoever declared a sitting within the window before, on any thread, is in it still
+                follows = follows or request.batch or (within and earlier.declared)
+            else:
+                follows = follows or (within and elsewhere)
+            # whether the earlier one gets a companion is for the window of its own space
+            own = memory.spaces().get(earlier.space)
+            looks_back = own is not None and not own.declared and not own.base.follow_ups_only
+            if elsewhere and own is not None and looks_back and then - earlier.arrived <= own.window_micros:
+                joined.append(earlier.id)
+        return follows or (request.space.declared and request.batch), joined
+
+    def _parent(self, memory: Memory, request: Submit, public: Mapping[str, tuple[str, str]]) -> Post | str | None:
+        """The held or the public post that a new one answers: of the same space and thread."""
         if request.reply_to is None:
-            return None, None
-        parent = parents.get(request.reply_to)
-        if isinstance(parent, str):
-            return None, parent
-        digest = sha256(request.reply_to.encode()).hexdigest()
-        if parent is None or not hmac.compare_digest(
-            parent.owner, self.owner(digest, request.space.name, request.actor)
-        ):
+            return None
+        where = (request.space.name, request.thread)
+        if public.get(request.reply_to) == where:
+            return request.reply_to
+        parent = self.own(memory, request.reply_to, request.space.name, request.actor)
+        if parent is None or parent.state != HELD or parent.thread != request.thread:
             raise Unprocessable(
-                "reply_to: the public id of a post of this space, or the receipt of a held post of yours"
+                "reply_to: the public id of a post of this thread, or the receipt of a held post of yours on it"
             )
-        return parent, None
+        return parent
 
-    def _parents(self, connection: Connection, requests: Sequence[Submit]) -> dict[str, str | _Parent]:
-        """For each reply_to that means something: a public id, or a held post, locked so that it is not published yet."""
-        named = {request.reply_to: request.space.name for request in requests if request.reply_to is not None}
-        if not named:
-            return {}
-        parents: dict[str, str | _Parent] = {}
-        for row in connection.execute(select(feed.c.id, feed.c.space).where(among(connection, feed.c.id, list(named)))):
-            if named[row.id] == row.space:
-                parents[row.id] = row.id
-        hashes = {sha256(name.encode()).hexdigest(): name for name in named}
-        joined = select(held.c.id, held.c.receipt, held.c.body, receipts.c.owner).join_from(
-            held, receipts, held.c.receipt == receipts.c.receipt
-        )
-        own = joined.where(among(connection, held.c.receipt, list(hashes))).order_by(held.c.id)
-        for post in connection.execute(own.with_for_update(of=held)):
-            with suppress(CannotOpen):  # a key is missing: it cannot be answered now
-                body = open_post(self._vault, post)
-                parents[hashes[post.receipt]] = _Parent(post.id, post.owner, body["k"], body)
-        return parents
+    def _finish(
+        self, memory: Memory, fresh: list[tuple[int, _New]], outcomes: list[Outcome | None], moment: Moment
+    ) -> None:
+        """Draw what new posts need, and write them into memory."""
+        self.draw([new for _, new in fresh], moment)
+        for number, new in fresh:
+            memory.sittings.discard(new.post)  # add() brings it back
+            memory.add(new.post, new.joined, moment.shift)
+            outcomes[number] = Outcome(self.answer(memory, new.post), new.post, post_entry(new.post, new.joined))
+        fresh.clear()
 
-    def _draw(self, fresh: Sequence[_New], now: int) -> None:
+    def draw(self, fresh: Sequence[_New], moment: Moment) -> None:
         """Draw every delay, once. Symmetric mechanisms draw both, and the schedule chooses when the hold is over."""
         groups = defaultdict[DelayMechanism, list[_New]](list)
         for new in fresh:
@@ -267,121 +246,55 @@ class Intake:
             others = np.ones(len(members), dtype=np.bool_)
             joined = mechanism.draw_ticks(others, self._randomness) if waits else own
             joined_fit = place_delays(mechanism, others, joined, self._randomness) if waits else fit
+            pauses = mechanism.draw_ticks(~others, self._randomness)
+            order = self._randomness.integers(1, 2**62, len(members))
             for k, new in enumerate(members):
-                space = new.request.space
+                post, space = new.post, new.request.space
                 # rounded up to microseconds, and then to the grid: functions of the drawn time
-                new.due_at = space.due_at(now, -(-int(own[k]) // _NANOS))
-                new.fit = (int(fit[k]),)
+                post.due = space.due_at(moment.now, -(-int(own[k]) // _NANOS)) - moment.shift
+                post.shuffle = int(order[k])
+                post.fit = (int(fit[k]),)
+                post.pause = -(-int(pauses[k]) // _NANOS) if post.waits else 0
                 if waits and not space.declared and not new.follows:
-                    new.batched_at = space.due_at(now, -(-int(joined[k]) // _NANOS))
-                    new.fit = (int(fit[k]), int(joined_fit[k]))
+                    post.batched_at = space.due_at(moment.now, -(-int(joined[k]) // _NANOS)) - moment.shift
+                    post.fit = (int(fit[k]), int(joined_fit[k]))
 
-    def _store(self, connection: Connection, fresh: Sequence[_New], rejoined: list[str], now: int) -> None:
-        if not fresh:
-            return
-        shuffle = self._randomness.integers(0, 2**62, len(fresh)).tolist()
-        until = {
-            new.record.key: now + _KEEP + new.request.space.longest_delay(new.request.thread) * SECOND for new in fresh
-        }
-        insert_rows(
-            connection,
-            held,
-            [
-                {
-                    "id": new.id,
-                    "space": new.request.space.name,
-                    "receipt": new.receipt,
-                    "due_at": new.due_at,
-                    "batched_at": new.batched_at,
-                    "shuffle": place,
-                    "waits": int(new.parent is not None),
-                    "body": seal_post(self._vault, new.id, new.body()),
-                }
-                for new, place in zip(fresh, shuffle, strict=True)
-            ],
-        )
-        insert_rows(
-            connection,
-            receipts,
-            [
-                {
-                    "receipt": new.receipt,
-                    "owner": new.owner,
-                    "space": new.request.space.name,
-                    "state": "taken",
-                    "expires": end_of_day(until[new.record.key]),
-                }
-                for new in fresh
-            ],
-        )
-        self._records.keep(connection, [new.record for new in fresh], until=until)
-        answered = {new.parent.id: new.parent.body for new in fresh if new.parent is not None and new.parent.body}
-        if answered:
-            changed = update(held).where(held.c.id == bindparam("post")).values(body=bindparam("sealed"))
-            sealed = [{"post": post, "sealed": seal_post(self._vault, post, body)} for post, body in answered.items()]
-            connection.execute(changed, sealed)
-        if rejoined:
-            # a companion has come within the window: the other draw counts. Both were made when the post was taken
-            connection.execute(
-                update(held)
-                .where(among(connection, held.c.id, rejoined), held.c.batched_at.is_not(None))
-                .values(due_at=held.c.batched_at, batched_at=None)
-            )
+    def answer(self, memory: Memory, post: Post) -> bytes:
+        """What the author gets, now and whenever the same request is repeated."""
+        return json.dumps({"receipt": memory.receipts.write(post), "longest_delay": post.longest}).encode()
 
     # ---- edits and withdrawals ----------------------------------------------------------------------------------
 
-    def _change(self, connection: Connection, request: Edit | Withdraw) -> Any:
-        try:
-            self._watch.now(connection)
-            receipt = sha256(request.receipt.encode()).hexdigest()
-            row = self.find_receipt(connection, receipt, request.space, request.actor)
-            # waits for a publication that is under way; the post is then gone
-            post = connection.execute(select(held).where(held.c.receipt == receipt).with_for_update()).one_or_none()
-            if isinstance(request, Withdraw):
-                return self._withdraw(connection, row, post)
-            if row.state == "withdrawn" or post is None:
-                raise Conflict("it was withdrawn" if row.state == "withdrawn" else "it is posted; too late to edit")
-            sealed = seal_post(self._vault, post.id, open_post(self._vault, post) | {"c": request.content})
-            connection.execute(update(held).where(held.c.id == post.id).values(body=sealed))
-        except CannotOpen:
-            return Unavailable("the key of this post is missing; its operator must put it back")
-        except ServiceError as refusal:
-            return refusal
-        return b'{"state": "held"}'
-
-    def _withdraw(self, connection: Connection, row: Row[Any], post: Row[Any] | None) -> bytes:
-        if row.state != "withdrawn":
-            if post is None:
+    def _change(self, memory: Memory, request: Edit | Withdraw) -> Outcome:
+        post = self.find(memory, request.receipt, request.space, request.actor)
+        if isinstance(request, Withdraw):
+            if post.state == WITHDRAWN:
+                return Outcome(b'{"state": "withdrawn"}', post)
+            if post.state != HELD:
                 raise Conflict("it is posted; too late to withdraw")
-            connection.execute(delete(held).where(held.c.id == post.id))
-            replies = open_post(self._vault, post)["k"]
-            connection.execute(update(held).where(among(connection, held.c.id, replies)).values(waits=0))
-            connection.execute(update(receipts).where(receipts.c.receipt == row.receipt).values(state="withdrawn"))
-        return b'{"state": "withdrawn"}'
+            memory.withdraw(post)
+            return Outcome(b'{"state": "withdrawn"}', post, withdrawal_entry(post))
+        if post.state != HELD:
+            raise Conflict("it was withdrawn" if post.state == WITHDRAWN else "it is posted; too late to edit")
+        memory.edit(post, request.content, post.metadata)
+        return Outcome(b'{"state": "held"}', post, edit_entry(post))
 
-    def find_receipt(self, connection: Connection, receipt: str, space: str, actor: str) -> Row[Any]:
-        """The row of a receipt, if it belongs to this person; otherwise it does not exist."""
-        row = connection.execute(select(receipts).where(receipts.c.receipt == receipt)).one_or_none()
-        if row is None or not hmac.compare_digest(row.owner, self.owner(receipt, space, actor)):
+    def find(self, memory: Memory, receipt: str, space: str, actor: str) -> Post:
+        """The post of a receipt, if it belongs to this person; otherwise it does not exist."""
+        post = self.own(memory, receipt, space, actor)
+        if post is None:
             raise NotFound("no post of yours has this receipt")
-        return row
+        return post
 
-    # ---- small parts --------------------------------------------------------------------------------------------
+    def own(self, memory: Memory, receipt: str, space: str, actor: str) -> Post | None:
+        """The same, or None."""
+        post = memory.find(receipt)
+        if post is None or post.space != space:
+            return None
+        person = self.person(actor)
+        if len(post.person) > len(person):  # from version 3
+            person = bytes.fromhex(self._digests("owner", sha256(receipt.encode()).hexdigest(), space, actor))
+        return post if hmac.compare_digest(post.person, person) else None
 
-    def owner(self, receipt: str, space: str, actor: str) -> str:
-        """Whose a receipt is, as the tables know it: a value that no other receipt has."""
-        return self._digests("owner", receipt, space, actor)
-
-    def _lock(self, connection: Connection, people: Sequence[str]) -> None:
-        if connection.dialect.name != "sqlite":
-            connection.execute(_LOCKS, {"keys": sorted({int(person[:15], 16) for person in people})})
-
-
-def seal_post(vault: Vault, post: str, body: dict[str, Any]) -> bytes:
-    """What a held post says, sealed for its own row."""
-    return vault.seal(json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass"), about=post)
-
-
-def open_post(vault: Vault, row: Any) -> dict[str, Any]:
-    """What the held post of a row says."""
-    return dict(json.loads(vault.open(bytes(row.body), about=row.id)))
+    def _code(self, kind: str, *parts: Any) -> bytes:
+        return bytes.fromhex(self._digests(kind, *parts)[: 2 * _CODE_BYTES])

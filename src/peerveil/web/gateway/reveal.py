@@ -6,6 +6,7 @@ approves. Both steps stand in a table that can only grow, sealed but for the tim
 
 import hmac
 import json
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -18,8 +19,8 @@ from peerveil.web.common.errors import Forbidden, NotFound
 from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import posted_words
-from peerveil.web.gateway.intake import open_post
-from peerveil.web.gateway.tables import audit, held
+from peerveil.web.gateway.posts import HELD, Post
+from peerveil.web.gateway.tables import audit
 
 _SHORTEST: Final = 10
 _LONGEST: Final = 500
@@ -32,7 +33,7 @@ def request_reveal(gateway: Gateway, operator: Identity, receipt: str, reason: s
         raise BadInput("--reason", got=reason, want=f"the reason in {_SHORTEST} to {_LONGEST} characters on one line")
     digest = sha256(receipt.encode()).hexdigest()
     with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
-        _held(connection, operator, digest)
+        _held(gateway, operator, digest)
         return _write(gateway, connection, operator, "request", digest, reason=reason)
 
 
@@ -50,19 +51,19 @@ def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[st
         approval = select(audit.c.number).where(audit.c.action == "approve", audit.c.request == number)
         if connection.execute(approval).first() is not None:
             raise Forbidden("this request was approved already; ask again")
-        post = _held(connection, operator, request["receipt"])
+        post = _held(gateway, operator, request["receipt"])
         _write(gateway, connection, operator, "approve", request["receipt"], request=number)
     # committed: the step is on record before the text is opened
-    body = open_post(gateway.vault, post)
-    return {"space": post.space, "thread": body["t"], "content": body["c"]}
+    return {"space": post.space, "thread": post.thread, "content": post.content}
 
 
-def _held(connection: Connection, operator: Identity, digest: str) -> Any:
-    row = connection.execute(select(held).where(held.c.receipt == digest)).one_or_none()
-    if row is None:
-        raise NotFound("no held post has this receipt")
-    operator.require(("operator",), row.space)
-    return row
+def _held(gateway: Gateway, operator: Identity, digest: str) -> Post:
+    with gateway.leader.looking() as memory:
+        for post in memory.held.values():
+            if post.state == HELD and sha256(memory.receipts.write(post).encode()).hexdigest() == digest:
+                operator.require(("operator",), post.space)
+                return replace(post)
+    raise NotFound("no held post has this receipt")
 
 
 def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
-"""The tables of a gateway. No column holds a name or a time of arrival in clear, and no value repeats for one person.
+"""The tables of a gateway. What arrives stands in two of them only, in sealed blocks of constant size.
 
-======== ====================================================================== =============================
 table    holds                                                                  until
 ======== ====================================================================== =============================
 held     one row per held post: sealed body, when it is due                     publication or withdrawal
@@ -8,25 +7,44 @@ recent   one row per person of the last sittings, sealed: for the next status   
 receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
 records  idempotency records                                                    the same
 feed     what readers see                                                       forever
+letters  dead letters: which parts of the feed a webhook's receiver did not take a replay that succeeds
 beats    which background parts run in which process                            an hour after the last beat
 ======== ====================================================================== =============================
+=======
+========= ===================================================================== =====================================
+table     holds                                                                 what a copy without the key shows
+========= ===================================================================== =====================================
+journal   one sealed frame per tick, whether anything came or not               how long the gateway has run
+state     what the frames before it said, sealed, in a padded number of chunks  the size, to a factor of two
+feed      what readers see                                                      the same
+spaces    settings, and the feed's newest position                              the same
+clock     the latest time acted on, and confirmed steps                         when something was last published
+tokens    hashes of tokens, sealed actors                                       how many, for which space and role
+audit     who asked to read a held post, sealed                                 how many requests and approvals, when
+hooks     how far each webhook has come, and its failures                       the same
+letters   which parts of the feed the receiver of a webhook did not take        the same
+beats     which background parts run in which process                           the same
+========= ===================================================================== =====================================
 
-Rows of SQLite tables are stored in the order of their random keys, not of arrival; so do rows of a backup.
-``tests/web/gateway/test_linkage.py`` attacks every column.
+:mod:`peerveil.web.gateway.frames` says why this is enough. Rows of a backup stand in the order of their keys.
+``tests/web/gateway/test_linkage.py`` attacks every column, and ``test_thief.py`` files, logs and row versions.
 """
 
 import secrets
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
 
 from peerveil.storage import Schema, guard, keys, required, version_table
-from peerveil.web.common.records import record_table
 from peerveil.web.common.tokens import token_table
 from peerveil.web.common.vault import Vault
 
-VERSION: Final = 3
+VERSION: Final = 4
 SECRET: Final = "gateway secret"  # noqa: S105 - what the secret of the hashes is sealed about
+TICK_MS: Final = 250
+"""Milliseconds between two frames, unless ``peerveil gateway init`` says otherwise."""
+FRAME_BYTES: Final = 16_384
+"""Bytes that a frame holds, sealed or not, whatever came."""
 metadata = MetaData()
 
 version = version_table(
@@ -34,7 +52,12 @@ version = version_table(
     metadata,
     *required(
         epoch=Text,  # a random name; a restored copy gets another, so old cursors are refused
-        secret=LargeBinary,  # sealed; all MAC keys are derived from it
+        secret=LargeBinary,  # sealed; all MAC keys, and with PEERVEIL_KEY all keys of blocks, are derived from it
+        generation=Integer,  # of the state that holds
+        fence=BigInteger,  # how often a process has begun to lead; writers check it
+        leader=Text,  # where the process that leads listens to the others
+        tick_ms=Integer,
+        frame_bytes=Integer,
     ),
 )
 clock = Table(
@@ -43,12 +66,14 @@ clock = Table(
     *keys(id=Integer),
     *required(
         high=BigInteger,  # the latest time that was acted on
-        boot=Text,
-        stopwatch=BigInteger,
+        boot=Text,  # the start of the machine on which that was
+        stopwatch=BigInteger,  # of that start of the machine, at that time
+        ahead=BigInteger,  # the gateway's time less the database's clock, then
+        sure=Integer,  # whether NTP confirmed it, then
         state=Text,  # running, step or pause
         step=BigInteger,
         confirmed=Integer,  # how often an operator has confirmed the clock
-        shift=BigInteger,  # the sum of confirmed steps; sealed arrivals are in time minus shift
+        shift=BigInteger,  # the sum of confirmed steps; all sealed times are in time minus shift
     ),
 )
 spaces = Table(
@@ -58,50 +83,26 @@ spaces = Table(
     *required(settings=Text, last=BigInteger),  # last: the feed's newest position; its lock orders workers
 )
 tokens = token_table("gateway_tokens", metadata)
-records = record_table("gateway_records", metadata)
-held = Table(
-    "gateway_held",
+frames = Table(
+    "gateway_journal",
     metadata,
-    *keys(id=Text),
-    Column("receipt", Text, nullable=False, unique=True),  # its hash
-    *required(
-        space=Text,
-        due_at=BigInteger,
-        shuffle=BigInteger,
-        waits=Integer,  # 1 while the post that it answers is held
-        body=LargeBinary,  # thread, text, what it answers, and the held posts that answer it
-    ),
-    Column("batched_at", BigInteger),  # when it is due if a companion comes within the window (symmetric only)
-    sqlite_with_rowid=False,
+    *keys(seq=BigInteger),
+    *required(body=LargeBinary),  # sealed, of constant length
 )
-Index("gateway_held_due", held.c.space, held.c.due_at)
-recent = Table(
-    "gateway_recent",
+state = Table(
+    "gateway_state",
     metadata,
-    *keys(person=Text),  # a MAC of space, actor and day: another one every day
-    *required(
-        body=LargeBinary,  # thread, arrival, declaration and id of each post, sealed and padded
-        forget=BigInteger,  # a multiple of the window, in time minus shift
-    ),
-    sqlite_with_rowid=False,
-)
-Index("gateway_recent_forget", recent.c.forget)
-receipts = Table(
-    "gateway_receipts",
-    metadata,
-    *keys(receipt=Text),
-    *required(
-        owner=Text, space=Text, state=Text, expires=BigInteger
-    ),  # owner: a MAC, see above; state: taken or withdrawn
-    sqlite_with_rowid=False,
+    *keys(generation=Integer, chunk=Integer),
+    *required(body=LargeBinary),  # the same
 )
 feed = Table(
     "gateway_feed",
     metadata,
     *keys(space=Text, position=BigInteger),
-    Column("id", Text, nullable=False, unique=True),  # made from the held post: it cannot be published twice
+    Column("id", Text, nullable=False, unique=True),  # drawn at intake: it cannot be published twice
     *required(thread=Text, content=Text, posted_at=BigInteger),
     Column("reply_to", Text),
+    Column("metadata", Text),  # what the platform gave along with the post, as it is
     sqlite_with_rowid=False,
 )
 hooks = Table(
@@ -110,8 +111,15 @@ hooks = Table(
     *keys(name=Text),
     *required(space=Text, url=Text, secret=LargeBinary),
     *required(after=BigInteger, attempts=Integer, next_try=BigInteger, active=Integer),
+    *required(since=BigInteger, problem=Text),  # of the failures in a row: the first one's time, the last one's kind
 )
-tally = Table("gateway_tally", metadata, *keys(space=Text, name=Text), *required(value=BigInteger))
+letters = Table(
+    "gateway_letters",
+    metadata,
+    *keys(hook=Text, after=BigInteger),  # items behind this position of the feed were not delivered
+    *required(sent=BigInteger, last=BigInteger, given_up_at=BigInteger, problem=Text),
+    *required(state=Text),  # dead or replay; items up to ``sent`` were accepted in a replay
+)
 audit = Table(
     "gateway_audit",
     metadata,
@@ -136,8 +144,18 @@ def schema(vault: Vault) -> Schema:
 
     def first_rows() -> dict[Table, dict[str, Any]]:
         sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
-        began = {"high": 0, "boot": "", "stopwatch": 0, "state": "running", "step": 0, "confirmed": 0, "shift": 0}
-        return {version: {"epoch": secrets.token_hex(8), "secret": sealed}, clock: began}
+        zeros = ("high", "stopwatch", "ahead", "sure", "step", "confirmed", "shift")
+        began = {"boot": "", "state": "running", **dict.fromkeys(zeros, 0)}
+        book = {"generation": 0, "fence": 0, "leader": "", "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
+        return {version: {"epoch": secrets.token_hex(8), "secret": sealed, **book}, clock: began}
 
-    guards = (guard("gateway_audit", "peerveil: what operators did is append-only"),)
-    return Schema(VERSION, version, first_rows, guards, alone=False)
+    # PostgreSQL would move a frame out of line and compress it: it cannot be compressed, and need not be tried
+    external = [f"ALTER TABLE {table.name} ALTER COLUMN body SET STORAGE EXTERNAL" for table in (frames, state)]
+    guards = (guard("gateway_audit", "peerveil: what operators did is append-only"), {"postgresql": external})
+
+    def upgraded(connection: Connection) -> None:
+        from peerveil.web.gateway.migration import upgrade
+
+        upgrade(connection, vault)
+
+    return Schema(VERSION, version, first_rows, guards, alone=False, upgrades={VERSION - 1: upgraded})

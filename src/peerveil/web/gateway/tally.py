@@ -1,6 +1,7 @@
 """What operators see: how much was published, how late, whether delays are where the mechanism says, and the guarantee.
 
-There is no figure of intake, no backlog and nothing about a single post.
+There is no figure of intake, no backlog and nothing about a single post. Figures stand in the memory of the process that
+leads, and in the sealed state as of its last compaction; the number of published posts is the feed's own.
 
 Where single delays are is shown only in blocks of at least :data:`BLOCK` posts: whoever reads the counts before and
 after one post would otherwise learn its delay, and so its arrival.
@@ -21,8 +22,10 @@ from sqlalchemy import Connection, func, select
 from peerveil.report import Page, svg
 from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
-from peerveil.web.common.database import SECOND, insert_rows
-from peerveil.web.gateway.tables import clock, feed, hooks, tally
+from peerveil.web.common.database import SECOND
+from peerveil.web.gateway.space import NOT_PRIVATE
+from peerveil.web.gateway.tables import clock, feed
+from peerveil.web.gateway.webhooks import read_webhooks
 
 if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
@@ -45,56 +48,24 @@ LATE_SECONDS: Final = 1.0
 _HOURS: Final = 48
 _HOUR: Final = 3600 * SECOND
 _BAND: Final = 4.5  # standard errors beyond which a bar is called wrong
-_HEAD: Final = """\
-# HELP peerveil_gateway_released_total Posts published.
-# TYPE peerveil_gateway_released_total counter
-# HELP peerveil_gateway_late_total Posts published more than a second after they were due.
-# TYPE peerveil_gateway_late_total counter
-# HELP peerveil_gateway_lateness_seconds Seconds between due and published.
-# TYPE peerveil_gateway_lateness_seconds histogram
-"""
 
 
-def count_published(connection: Connection, space: str, lateness: Sequence[int], fits: Sequence[int]) -> None:
-    """Add the posts of one transaction: their lateness in microseconds, and the part of each delay."""
-    counts = read_tally(connection, space)
-    counts["released"] += len(lateness)
-    counts["lateness_sum"] += sum(lateness)
-    for micros in lateness:
-        counts[f"lateness_{bisect_left(EDGES_SECONDS, micros / SECOND)}"] += 1
-        counts["late"] += micros > LATE_SECONDS * SECOND
-    for part in fits:
-        counts[f"pending_{part}"] += 1
-    if sum(counts[f"pending_{k}"] for k in range(BINS)) >= BLOCK:
-        for k in range(BINS):
-            counts[f"fit_{k}"] += counts[f"pending_{k}"]
-            counts[f"pending_{k}"] = 0
-    rows = [{"space": space, "name": name, "value": value} for name, value in sorted(counts.items())]
-    insert_rows(connection, tally, rows, replace=True)
+class Tally(Counter[str]):
+    """The counts of a space. Whatever begins with ``pending`` is not for showing."""
 
-
-def read_tally(connection: Connection, space: str) -> Counter[str]:
-    """All counts of a space. Whatever begins with ``pending`` is not for showing."""
-    rows = connection.execute(select(tally.c.name, tally.c.value).where(tally.c.space == space))
-    return Counter({row.name: int(row.value) for row in rows})
-
-
-def metrics(connection: Connection, names: Sequence[str]) -> str:
-    """Figures of what was published, in the text format that monitoring systems read."""
-    lines = []
-    for space in names:
-        counts = read_tally(connection, space)
-        values = {"released_total": counts["released"], "late_total": counts["late"]}
-        lines += [f'peerveil_gateway_{name}{{space="{space}"}} {value}' for name, value in values.items()]
-        running = 0
-        for number, edge in enumerate((*EDGES_SECONDS, None)):
-            running += counts[f"lateness_{number}"]
-            label = "+Inf" if edge is None else f"{edge:g}"
-            lines.append(f'peerveil_gateway_lateness_seconds_bucket{{space="{space}",le="{label}"}} {running}')
-        total = counts["lateness_sum"] / SECOND
-        lines.append(f'peerveil_gateway_lateness_seconds_sum{{space="{space}"}} {total:.6f}')
-        lines.append(f'peerveil_gateway_lateness_seconds_count{{space="{space}"}} {running}')
-    return _HEAD + "".join(f"{line}\n" for line in lines)
+    def add(self, lateness: Sequence[int], fits: Sequence[int]) -> None:
+        """Count posts that came out together: their lateness in microseconds, and the part of each delay."""
+        self["released"] += len(lateness)
+        self["lateness_sum"] += sum(lateness)
+        for micros in lateness:
+            self[f"lateness_{bisect_left(EDGES_SECONDS, micros / SECOND)}"] += 1
+            self["late"] += micros > LATE_SECONDS * SECOND
+        for part in fits:
+            self[f"pending_{part}"] += 1
+        if sum(self[f"pending_{k}"] for k in range(BINS)) >= BLOCK:
+            for k in range(BINS):
+                self[f"fit_{k}"] += self[f"pending_{k}"]
+                self[f"pending_{k}"] = 0
 
 
 def place_delays(
@@ -129,6 +100,7 @@ def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
     page = Page(
         "Gateway", lead="What readers have received, and how. Nothing here is about single posts or about intake."
     )
+    tallies = gateway.tallies()
     with gateway.database.reading() as connection:
         row = connection.execute(select(clock)).one()
         now = gateway.watch.source(connection)
@@ -146,14 +118,15 @@ def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
         if not names:
             page.paragraph("There is no space yet: put one into the configuration file, and run peerveil gateway init.")
         for name in names:
-            _add_space(page, connection, gateway.spaces[name], now)
+            _add_space(page, connection, gateway.spaces[name], tallies[name], now)
     return page
 
 
-def _add_space(page: Page, connection: Connection, space: Space, now: int) -> None:
-    counts = read_tally(connection, space.name)
+def _add_space(page: Page, connection: Connection, space: Space, counts: Mapping[str, int], now: int) -> None:
     published, late = counts["released"], counts["late"]
     page.heading(space.name)
+    if space.demo:
+        page.warning("Demonstration", [NOT_PRIVATE])
     page.guarantee(space.in_words())
     recent = select(func.count()).where(feed.c.space == space.name, feed.c.posted_at > now - _HOUR)
     rows = {
@@ -164,8 +137,9 @@ def _add_space(page: Page, connection: Connection, space: Space, now: int) -> No
         "longest delay stated to authors": in_words(space.longest_delay("")),
         "time grid": in_words(space.grid),
     }
-    if space.webhooks:
-        rows["webhooks"] = _webhooks(connection, space.name)
+    for state in read_webhooks(connection, now):
+        if state.space == space.name:
+            rows[f"webhook {state.name}"] = state.in_words()
     page.table(["", ""], [list(row) for row in rows.items()])
     if not published:
         page.paragraph("Nothing has been published yet.")
@@ -182,12 +156,6 @@ def _add_space(page: Page, connection: Connection, space: Space, now: int) -> No
         f"{delays:,} delays in {BINS} parts that the mechanism makes equally likely: bars should be level, within the "
         f"band. {fit_verdict(counts)[1]}",
     )
-
-
-def _webhooks(connection: Connection, space: str) -> str:
-    rows = connection.execute(select(hooks.c.attempts).where(hooks.c.space == space, hooks.c.active == 1)).scalars()
-    failing = [attempts for attempts in rows if attempts]
-    return f"{len(failing)} failing, after up to {max(failing)} attempts" if failing else "all well"
 
 
 def _bars(positions: range, heights: Sequence[int], colors: Any, **more: Any) -> Any:

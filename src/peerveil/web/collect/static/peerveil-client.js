@@ -2,7 +2,8 @@
 //
 // The arithmetic is that of peerveil's Response and Client in Python, on whole numbers: a uniform word u of 32 or 64 bits keeps
 // the answer if u < keep_below, and otherwise names the ((u - keep_below) / share)-th of the other classes. The largest likelihood
-// ratio is keep_below / share. It is checked here against e^epsilon before any answer is taken: a service cannot talk this module
+// ratio is keep_below / share. A subset response reports `size` = w of the k classes, the answer among them if u < inside_below; the
+// ratio is inside_below (k - w) / ((2^bits - inside_below) w). The ratio is checked here against e^epsilon before any answer is taken: a service cannot talk this module
 // into less privacy than it shows. Both languages make the same bytes from the same random bytes (clients/vectors.json).
 
 const LABELS = "peerveil-truth/1", RANKINGS = "peerveil-rankings/1", SCALE = 256n;
@@ -37,18 +38,22 @@ export function readTerms(terms) {
   const p = BigInt(parts[1]), q = BigInt(parts[2] ?? 1), bits = Number(terms.response?.bits), k = BigInt(classes.length);
   if (p === 0n || q === 0n || p > 64n * q) refuse("epsilon", terms.epsilon, "more than 0 and at most 64");
   if (bits !== 32 && bits !== 64) refuse("bits", terms.response?.bits, "32 or 64");
-  const keepBelow = whole(terms.response.keep_below, "keep_below"), share = whole(terms.response.share, "share");
-  if (keepBelow + (k - 1n) * share !== 1n << BigInt(bits) || keepBelow <= share || share === 0n)
-    refuse("response", String(keepBelow), `thresholds of a response on ${k} classes`);
-  if (keepBelow << SCALE > share * expBelow(p, q))
+  const { kind = "k-ary", size = 1 } = terms.response, subset = labels && kind === "subset", total = 1n << BigInt(bits);
+  const keepBelow = whole(terms.response[subset ? "inside_below" : "keep_below"], subset ? "inside_below" : "keep_below");
+  if (subset && !(Number.isSafeInteger(size) && size > 1 && BigInt(size) < k)) refuse("size", size, `from 2 to ${k - 1n} classes`);
+  const share = subset ? 0n : whole(terms.response.share, "share");
+  const inside = subset ? keepBelow * (k - BigInt(size)) : keepBelow, outside = subset ? (total - keepBelow) * BigInt(size) : share;
+  const whose = subset || (kind === "k-ary" && size === 1 && keepBelow + (k - 1n) * share === total);
+  if (!whose || inside <= outside || outside <= 0n) refuse("response", String(keepBelow), `thresholds of a response on ${k} classes`);
+  if (inside << SCALE > outside * expBelow(p, q))
     refuse("response", String(keepBelow), `thresholds that lose at most epsilon ${terms.epsilon}`);
   const questions = labels ? 0 : Number(whole(terms.questions, "questions"));
-  const asked = terms.asked, pairs = terms.method === "pairs", size = pairs ? 2 * questions : questions;
+  const asked = terms.asked, pairs = terms.method === "pairs", listed = pairs ? 2 * questions : questions;
   const known = Number.isSafeInteger(terms.items) && terms.items > 1 && ["items", "pairs"].includes(terms.method);
-  if (!labels && !(known && questions > 0 && Array.isArray(asked) && asked.flat().length === size))
+  if (!labels && !(known && questions > 0 && Array.isArray(asked) && asked.flat().length === listed))
     refuse("asked", asked, "the items of every question");
   if (!Number.isSafeInteger(terms.answers) || terms.answers < 1) refuse("answers", terms.answers, "how many answers a person may give");
-  return { ...terms, labels, classes, bits, keepBelow, share, questions, pairs };
+  return { ...terms, labels, classes, bits, keepBelow, share, size, inside, outside, questions, pairs };
 }
 
 const word = (random, bytes) => random(new Uint8Array(bytes)).reduceRight((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
@@ -70,9 +75,24 @@ export function respond(terms, code, random) {
   return other >= code ? other + 1 : other;
 }
 
+// A subset of `size` classes: so many of the others, the last one replaced by the answer below the threshold; in order. The same
+// numbers are drawn for every answer, whether it is named or not.
+export function respondSubset(terms, code, random) {
+  const named = word(random, terms.bits / 8) < terms.keepBelow, others = Array.from({ length: terms.classes.length - 1 }, (_, i) => i);
+  for (let place = 0; place < terms.size; place++) {
+    const chosen = place + below(others.length - place, random);
+    [others[place], others[chosen]] = [others[chosen], others[place]];
+  }
+  const report = others.slice(0, terms.size).map((other) => (other >= code ? other + 1 : other));
+  if (named) report[terms.size - 1] = code;
+  return report.sort((a, b) => a - b);
+}
+
 // JSON in ASCII, with Python's spaces: one form of bytes in both languages.
 const text = (value) => JSON.stringify(value).replace(/[^ -~]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
-const line = (fields) => "{" + Object.entries(fields).map(([name, value]) => `${text(name)}: ${text(value)}`).join(", ") + "}";
+const list = (values) => "[" + values.map(text).join(", ") + "]";
+const form = (value) => (Array.isArray(value) ? list(value) : text(value));
+const line = (fields) => "{" + Object.entries(fields).map(([name, value]) => `${text(name)}: ${form(value)}`).join(", ") + "}";
 
 // A question as a person sees it. Another id, other spaces or invisible characters do not make another question.
 export const seen = (...parts) => parts.join(" ").normalize("NFKC")
@@ -108,15 +128,17 @@ export class Client {
     }
   }
 
-  // The report on a task. Spaces at the end make it as long as the longest class would.
+  // The report on a task. Spaces at the end make it as long as the longest classes would.
   report(task, answer) {
     return this.#once(task, () => {
       const { classes } = this.terms;
       const code = this.terms.labels ? classes.indexOf(answer) : -1;
       if (code < 0) refuse("answer", typeof answer, "one of the classes");
-      const width = Math.max(...classes.map((c) => text(c).length));
-      const label = classes[respond(this.terms, code, this.random)];
-      return line({ format: LABELS, task, label }) + " ".repeat(width - text(label).length);
+      const { size } = this.terms, lengths = classes.map((c) => text(c).length).sort((a, b) => b - a);
+      const width = lengths.slice(0, size).reduce((sum, length) => sum + length + 2, size > 1 ? 0 : -2); // [, ] and commas
+      const codes = size > 1 ? respondSubset(this.terms, code, this.random) : [respond(this.terms, code, this.random)];
+      const label = size > 1 ? codes.map((c) => classes[c]) : classes[codes[0]];
+      return line({ format: LABELS, task, label }) + " ".repeat(width - form(label).length);
     });
   }
 
@@ -149,10 +171,10 @@ export class Client {
     return this.sent.get(key);
   }
 
-  // Percent of answers that are sent unchanged (rounded down), and of right 50:50 guesses from a randomized answer (rounded up).
+  // Percent of answers that are sent unchanged, or named in a subset (rounded down), and of right 50:50 guesses from a randomized answer (rounded up).
   get inHundred() {
-    const { keepBelow: keep, share, bits } = this.terms, pair = keep + share;
-    return { kept: Number((1000n * keep) >> BigInt(bits)) / 10, guess: Number((1000n * keep + pair - 1n) / pair) / 10 };
+    const { keepBelow: keep, inside, outside, bits } = this.terms, pair = inside + outside;
+    return { kept: Number((1000n * keep) >> BigInt(bits)) / 10, guess: Number((1000n * inside + pair - 1n) / pair) / 10 };
   }
 }
 

@@ -1,0 +1,245 @@
+"""One frame per tick, committed at a fixed offset after it, whether anything came or not.
+
+Requests are decided as they come, and gather in the stream of entries until the tick. Then the frame is cut and sealed, and
+nothing is decided until it is committed at the offset, so that the work that requests make ends before the commit begins:
+if each frame were committed as soon as it is ready, commit times would show how much came. An author is answered when
+the last byte of the entry is on the disk, so up to a tick later. What does not fit into a frame waits for the next ones; when too
+much waits, requests are refused with 503, and lose nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from peerveil.web.common.errors import Unavailable
+from peerveil.web.gateway.fence import NotLeading
+from peerveil.web.gateway.relay import RelayServer, written
+from peerveil.web.gateway.watch import Halted
+
+if TYPE_CHECKING:
+    from peerveil.web.gateway.core import Clock, Gateway
+    from peerveil.web.gateway.intake import AuthorRequest, Outcome
+    from peerveil.web.gateway.leader import Frame
+
+OFFSET: Final = 0.25
+"""When a frame is committed, as a share of the tick after it was cut."""
+_MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
+_AT_ONCE: Final = 100  # requests decided together
+_STANDBY_SECONDS: Final = 0.2
+_LOST: Final = "the database failed; send the same request again, with the same key"
+_STOPPING: Final = "the service is stopping; nothing was taken"
+
+
+class _Waiting(NamedTuple):
+    """An answer that waits for the disk."""
+
+    position: int
+    future: Future[bytes]
+    answer: bytes
+
+
+class Ticks(threading.Thread):
+    """Takes requests and writes frames, in a thread. Where another process leads, requests are passed to it."""
+
+    def __init__(self, gateway: Gateway, *, waiting: int = _MOST_WAITING) -> None:
+        super().__init__(name="intake", daemon=True)
+        self._gateway = gateway
+        self._queue: queue.Queue[tuple[AuthorRequest, Future[bytes]]] = queue.Queue(waiting)
+        self._answers = deque[_Waiting]()
+        self._reserve_seconds = 0.0  # before the tick in which no more is begun
+        self._fence = 0
+        self._stopping = False
+        self._relay: RelayServer | None = None
+        self.passes_on = False
+        """Whether requests go to another process, which leads."""
+
+    # ---- requests -----------------------------------------------------------------------------------------------
+
+    def put(self, request: AuthorRequest) -> Future[bytes]:
+        """Hand in a request; the future is done when it is on the disk, or refused."""
+        if self._stopping or self.ident is None:
+            raise Unavailable(_STOPPING)
+        if not self.is_alive():
+            raise Unavailable("the writer has died, the service must be restarted; nothing was taken")
+        future: Future[bytes] = Future()
+        try:
+            self._queue.put_nowait((request, future))
+        except queue.Full:
+            raise Unavailable("too many requests at once; nothing was taken") from None
+        return future
+
+    async def submit(self, request: AuthorRequest) -> bytes:
+        """Hand in a request and wait for its answer."""
+        return await asyncio.wrap_future(self.put(request))
+
+    def start(self) -> None:
+        """Begin; from here on other processes find this one, if it leads."""
+        if self._gateway.leader.may_lead:
+            self._relay = RelayServer(self._gateway, self._gateway.relay_host)
+            self._relay.start()
+            self._gateway.leader.address = self._relay.address
+            if self._gateway.leader.is_leading:
+                self._gateway.leader.drop()  # and lead again, with this address
+        super().start()
+
+    def stop(self) -> None:
+        """Write what has come, then end. Later requests are refused."""
+        self._stopping = True
+        if self.ident is not None:
+            self.join()
+        if self._relay is not None:
+            self._relay.stop()
+        self._refuse(Unavailable(_STOPPING))
+
+    # ---- the thread ---------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Called by :meth:`start`."""
+        try:
+            while not self._stopping or self._queue.qsize() or self._answers:
+                try:
+                    self._tick()
+                    self.passes_on = False
+                except NotLeading:
+                    self._fail(Unavailable(_LOST))
+                    self.passes_on = not self._stopping
+                    self._pass_on(time.monotonic() + _STANDBY_SECONDS)
+                except Exception as error:  # the database is away, or this process was overtaken: nothing waits forever
+                    self._refuse(error)
+                    time.sleep(_STANDBY_SECONDS)
+        except BaseException as error:
+            self._refuse(error)
+            raise
+
+    def _tick(self) -> None:
+        leader = self._gateway.leader
+        with leader.lock:
+            _ = leader.memory
+            if self._fence != leader.fence:  # it was read from the disk again meanwhile: what was not there yet is lost
+                self._fail(Unavailable(_LOST))
+                self._fence = leader.fence
+        clock = self._read_clock()  # once per tick, whether anything comes or not
+        tick = leader.tick_seconds
+        close = (time.monotonic() // tick + 1) * tick
+        self._gather(close, clock)
+        frame = leader.cut()
+        _sleep_until(close + tick * OFFSET)
+        self._write(frame)
+
+    def _write(self, frame: Frame) -> None:
+        leader = self._gateway.leader
+        leader.write(frame)
+        while self._answers and self._answers[0].position <= frame.position:
+            _, future, answer = self._answers.popleft()
+            _settle(future, answer)
+
+    def _pass_on(self, end: float) -> None:
+        """Pass requests to the process that leads, for a while; then see whether it still does."""
+        while (left := end - time.monotonic()) > 0:
+            group = self._next(left)
+            if not group:
+                continue
+            try:
+                answers = self._gateway.relay.ask_all([written(request) for request, _ in group])
+            except Exception as error:
+                for _, future in group:
+                    _settle(future, error)
+                time.sleep(max(0.0, end - time.monotonic()))
+                return
+            for (_, future), answer in zip(group, answers, strict=True):
+                answer.add_done_callback(partial(_copy, future))
+
+    def _next(self, seconds: float) -> list[tuple[AuthorRequest, Future[bytes]]]:
+        """Some requests, as soon as there are any."""
+        try:
+            group = [self._queue.get(timeout=seconds)]
+        except queue.Empty:
+            return []
+        with suppress(queue.Empty):
+            while len(group) < _AT_ONCE:
+                group.append(self._queue.get_nowait())
+        return group
+
+    def _gather(self, close: float, clock: Clock | Halted) -> None:
+        """Decide what comes until the tick, and never beyond it: what would take too long waits for the next one."""
+        while (left := close - time.monotonic()) > 0:
+            reserve = min(self._reserve_seconds, self._gateway.leader.tick_seconds / 2)
+            if self._gateway.leader.is_full() or left < reserve:
+                time.sleep(left)
+                return
+            group = self._next(left - reserve)
+            if not group:
+                continue
+            if isinstance(clock, Halted):
+                for _, future in group:
+                    _settle(future, clock)
+                continue
+            begun = time.monotonic()
+            self._decide(group, clock)
+            # somewhat more than the slowest group lately
+            self._reserve_seconds = max(1.5 * (time.monotonic() - begun), 0.9 * self._reserve_seconds)
+
+    def _read_clock(self) -> Clock | Halted:
+        try:
+            return self._gateway.read_clock()
+        except Halted as halted:
+            return halted
+
+    def _decide(self, group: Sequence[tuple[AuthorRequest, Future[bytes]]], clock: Clock) -> None:
+        try:
+            outcomes = self._gateway.leader.take(
+                self._gateway.intake, [request for request, _ in group], clock.moment()
+            )
+        except BaseException as error:
+            for _, future in group:
+                _settle(future, error)
+            raise
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            self._answer(future, outcome)
+
+    def _answer(self, future: Future[bytes], outcome: Outcome) -> None:
+        if isinstance(outcome.answer, Exception):
+            _settle(future, outcome.answer)
+        else:
+            position = 0 if outcome.post is None else outcome.post.position
+            self._answers.append(_Waiting(position, future, outcome.answer))
+
+    def _fail(self, error: BaseException) -> None:
+        while self._answers:
+            _settle(self._answers.popleft().future, error)
+
+    def _refuse(self, error: BaseException) -> None:
+        """Refuse everything that waits."""
+        self._fail(error)
+        with suppress(queue.Empty):
+            while True:
+                _settle(self._queue.get_nowait()[1], error)
+
+
+def _sleep_until(moment: float) -> None:
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+
+
+def _copy(future: Future[bytes], answer: Future[Any]) -> None:
+    error = answer.exception()
+    _settle(future, answer.result() if error is None else error)
+
+
+def _settle(future: Future[bytes], answer: bytes | BaseException) -> None:
+    if not future.set_running_or_notify_cancel():
+        return  # the client went away
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

@@ -1,0 +1,415 @@
+"""The thief: one copy of database, log and backup, and no key. What does it say about who wrote what, and when?
+
+Each attack is tried on the gateway as it is, where it must do no better than guessing, and on one that is broken on
+purpose, where it must succeed: a frame that is not sealed, a publication that touches what intake wrote, frames that are as long
+as what is in them, and frames that are committed as soon as they are ready.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import math
+import random
+import secrets
+import struct
+import time as real_time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm, rankdata
+from sqlalchemy import event, text
+from tests.postgres import Server, binaries
+from tests.web.gateway.helpers import KEY, SETTINGS, FakeTime, everything, job, open_gateway, submit, work
+
+from peerveil.web.common import Vault
+from peerveil.web.gateway import Gateway, Space, backup
+from peerveil.web.gateway.blocks import Packer, Unpacker
+from peerveil.web.gateway.frames import Sealer, read_frames
+from peerveil.web.gateway.posts import read_entry
+from peerveil.web.gateway.publish import Publisher
+from peerveil.web.gateway.ticks import Ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PEOPLE = 8
+ROUNDS = 40
+
+
+# ---- broken on purpose ------------------------------------------------------------------------------------------
+
+
+class Unsealed(Sealer):
+    """Frames that anybody can read."""
+
+    def seal_frame(self, seq: int, plain: bytes) -> bytes:
+        return plain
+
+
+class Touching(Publisher):
+    """A publication that marks the frames of what it publishes, as one that deletes them would."""
+
+    frame_of: dict[str, int]
+
+    def publish(self, connection: Any, space: Any, posts: Any, moment: int) -> None:
+        super().publish(connection, space, posts, moment)
+        change = (
+            "DELETE FROM gateway_journal"
+            if connection.dialect.name == "sqlite"
+            else "UPDATE gateway_journal SET seq = seq"
+        )
+        for post in posts:
+            connection.execute(text(f"{change} WHERE seq = :seq"), {"seq": self.frame_of[post.id]})
+
+
+class Unpadded(Packer):
+    """Frames that are as long as what is in them."""
+
+    def block(self) -> bytes:
+        whole = super().block()
+        return whole[: 5 + struct.unpack_from(">BI", whole)[1]]
+
+
+class Hasty(Ticks):
+    """Requests are decided at the tick, and the frame is committed as soon as it is ready."""
+
+    def _gather(self, close: float, clock: Any) -> None:
+        real_time.sleep(max(0.0, close - real_time.monotonic()))
+        while group := self._next(1e-9):
+            self._decide(group, clock.moment())
+
+    def _write(self, frame: Any) -> None:
+        super()._write(frame)
+
+
+# ---- attribution ------------------------------------------------------------------------------------------------
+
+
+class Scene:
+    """People write one after the other, one per frame; everything is published. Who wrote which public post?
+
+    The thief knows from elsewhere who was writing when (one person per frame), and wants to connect posts with frames.
+    """
+
+    def __init__(self, url: str, fault: str) -> None:
+        self.time = FakeTime()
+        self.gateway = gateway = open_gateway(url, self.time)
+        if gateway.database.is_sqlite:  # a log that keeps everything: the best that can happen to a thief
+            event.listen(gateway.database.engine, "connect", _keep_log)
+            gateway.database.engine.dispose()
+        self.marks: dict[bytes, int] = {}  # a piece of each frame that stands nowhere else
+        if fault == "unsealed":
+            gateway.leader._sealer = Unsealed(gateway.vault, b"")
+        if fault == "touching":
+            gateway.publisher = Touching()
+            gateway.publisher.frame_of = {}
+        self.writer_of: dict[int, int] = {}  # frame -> person, as the thief knows from elsewhere
+        self.truth: dict[str, int] = {}  # text -> person
+        order = random.Random(1)
+        for _ in range(ROUNDS):
+            for person in order.sample(range(PEOPLE), PEOPLE):
+                content = secrets.token_hex(12)
+                submit(gateway, f"paper {order.randrange(5)}", content, actor=f"person {person}")
+                frame = gateway.leader._seq - 1
+                self.writer_of[frame], self.truth[content] = person, person
+                with gateway.database.reading() as connection:
+                    newest_body = connection.execute(text(f"SELECT body FROM gateway_journal WHERE seq = {frame}"))
+                    self.marks[bytes(newest_body.scalar_one())[6:30]] = frame
+                if fault == "touching":
+                    newest = next(p for p in gateway.leader.memory.held.values() if p.content == content)
+                    gateway.publisher.frame_of[newest.id] = frame  # type: ignore[attr-defined]
+            self.time.advance(15)
+            work(gateway, batch=1)  # each post in a transaction of its own: the best that can happen to a thief
+        self.time.advance(1000)
+        work(gateway, batch=1)
+        self.feed = {item.id: item.content for item in everything(gateway)}
+        assert len(self.feed) == PEOPLE * ROUNDS
+
+    def accuracy(self, frames_of: dict[str, set[int]]) -> tuple[float, float, float]:
+        """The share of posts whose writer is found, by the frames that are connected with them, else by a guess."""
+        guess, right = random.Random(2), 0
+        for name, content in self.feed.items():
+            known = {self.writer_of[frame] for frame in frames_of.get(name, ()) if frame in self.writer_of}
+            right += self.truth[content] == (known.pop() if len(known) == 1 else guess.randrange(PEOPLE))
+        share, half = right / len(self.feed), 1.96 * math.sqrt(1 / PEOPLE * (1 - 1 / PEOPLE) / len(self.feed))
+        return share, 1 / PEOPLE - half, 1 / PEOPLE + half
+
+
+def frames_that_name(scene: Scene, rows: dict[int, bytes]) -> dict[str, set[int]]:
+    """Frames in which the id or the text of a public post stands."""
+    return {
+        name: {seq for seq, body in rows.items() if name.encode() in body or content.encode() in body}
+        for name, content in scene.feed.items()
+    }
+
+
+def from_backup(scene: Scene, folder: Path) -> dict[str, set[int]]:
+    backup(scene.gateway, folder / "b.backup")
+    rows = {}
+    for line in gzip.decompress((folder / "b.backup").read_bytes()).splitlines():
+        value = json.loads(line)
+        if isinstance(value, list) and value[0] == "gateway_journal":
+            rows[value[1][0]] = base64.b64decode(value[1][1]["b"])
+    return frames_that_name(scene, rows)
+
+
+def from_sql(scene: Scene, _: Path) -> dict[str, set[int]]:
+    """By contents, and on PostgreSQL by the transaction that last wrote a row."""
+    with scene.gateway.database.reading() as connection:
+        rows = {r.seq: bytes(r.body) for r in connection.execute(text("SELECT seq, body FROM gateway_journal"))}
+        found = frames_that_name(scene, rows)
+        if not scene.gateway.database.is_sqlite:
+            by_transaction = defaultdict(set)
+            for row in connection.execute(
+                text("SELECT xmin::text AS writer, ctid::text AS c, seq FROM gateway_journal")
+            ):
+                by_transaction[row.writer].add(row.seq)
+            for row in connection.execute(text("SELECT xmin::text AS writer, id FROM gateway_feed")):
+                found[row.id] |= by_transaction[row.writer]
+    return found
+
+
+def from_files(scene: Scene, folder: Path) -> dict[str, set[int]]:
+    """By raw bytes: where ids and texts stand, and, for SQLite, which pages one transaction of the log wrote."""
+    found: dict[str, set[int]] = {}
+    if not scene.gateway.database.is_sqlite:
+        with scene.gateway.database.engine.connect() as connection:
+            connection.exec_driver_sql("CHECKPOINT")
+            path = connection.exec_driver_sql("SELECT pg_relation_filepath('gateway_journal')").scalar_one()
+            toast = connection.exec_driver_sql(
+                "SELECT pg_relation_filepath(reltoastrelid::regclass) FROM pg_class WHERE relname = 'gateway_journal'"
+            ).scalar_one()
+            data = Path(connection.exec_driver_sql("SHOW data_directory").scalar_one())
+        raw = b"".join((data / part).read_bytes() for part in (path, toast))
+        for name, content in scene.feed.items():
+            if name.encode() in raw or content.encode() in raw:  # the order of frames in the file is that of arrival
+                at = max(raw.find(name.encode()), raw.find(content.encode()))
+                found[name] = {min(scene.writer_of) + sum(raw[:at].count(p.encode()) for p in scene.feed if p != name)}
+        return found
+    before: dict[int, set[int]] = {}  # of each page, the frames that begin in it
+    for pages in transactions_of_log(folder / "gateway.db-wal"):
+        whole, gone, there = b"".join(pages.values()), set(), set()
+        for number, page in pages.items():
+            frames = {frame for mark, frame in scene.marks.items() if mark in page}
+            gone |= before.get(number, set()) - frames
+            there |= frames
+            before[number] = frames
+        gone -= there  # they have moved to another page
+        for name in scene.feed:
+            if name not in found and name.encode() in whole:  # the transaction that published it
+                found[name] = gone
+    return found
+
+
+def _keep_log(raw: Any, _: Any) -> None:
+    raw.execute("PRAGMA wal_autocheckpoint = 0")
+
+
+def transactions_of_log(path: Path) -> Iterator[dict[int, bytes]]:
+    """The pages that each committed transaction of a SQLite log wrote."""
+    raw = path.read_bytes()
+    size = struct.unpack_from(">I", raw, 8)[0]
+    pages: dict[int, bytes] = {}
+    for at in range(32, len(raw) - 24 - size + 1, 24 + size):
+        number, committed, salt = struct.unpack_from(">IIQ", raw, at)
+        if salt != struct.unpack_from(">Q", raw, 16)[0]:
+            return
+        pages[number] = raw[at + 24 : at + 24 + size]
+        if committed:
+            yield pages
+            pages = {}
+
+
+ATTACKS = {"backup": from_backup, "sql": from_sql, "files": from_files}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["none", "unsealed", "touching"])
+def test_a_copy_does_not_say_who_wrote_what(url: str, tmp_path: Path, fault: str) -> None:
+    scene = Scene(url, fault)
+    found = {name: scene.accuracy(attack(scene, tmp_path)) for name, attack in ATTACKS.items()}
+    print({name: [round(value, 3) for value in values] for name, values in found.items()})
+    scene.gateway.close()
+    if fault == "none":
+        assert all(low <= share <= high for share, low, high in found.values())
+    else:
+        assert max(share for share, *_ in found.values()) > 0.5
+
+
+# ---- commit times -----------------------------------------------------------------------------------------------
+
+
+def auc(occupied: Sequence[float], empty: Sequence[float]) -> tuple[float, float]:
+    """The probability that an occupied frame has the larger value, and its standard error (Hanley and McNeil)."""
+    m, n = len(occupied), len(empty)
+    ranks = rankdata(np.concatenate([occupied, empty]))
+    area = float((ranks[:m].sum() - m * (m + 1) / 2) / (m * n))
+    q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
+    return area, math.sqrt((area * (1 - area) + (m - 1) * (q1 - area**2) + (n - 1) * (q2 - area**2)) / (m * n))
+
+
+def occupied_frames(gateway: Gateway) -> dict[int, int]:
+    """How many entries end in each frame, as only the key can tell."""
+    with gateway.database.reading() as connection:
+        unpacker = Unpacker()
+        return {
+            seq: sum(read_entry(raw).kind == "p" for raw in unpacker.entries(block))
+            for seq, block in read_frames(connection, gateway.sealer, 1)
+        }
+
+
+def serve(gateway: Gateway, frames: int) -> None:
+    """Posts at random moments, so that about half of the frames are occupied."""
+    rng, tick = random.Random(3), 0.025
+    gateway.group.start()
+    end = real_time.monotonic() + frames * tick
+    number = 0
+    while real_time.monotonic() < end:
+        real_time.sleep(rng.expovariate(0.25 / tick))
+        for _ in range(rng.choice((1, 5, 20))):
+            number += 1
+            gateway.group.put(job(gateway, "t", "x" * 300, actor=f"a{number}"))
+    gateway.group.stop()
+
+
+def timed_server() -> Server:
+    programs = binaries()
+    if programs is None:
+        pytest.skip("no PostgreSQL server")
+    server = Server(programs, in_memory=True)
+    import psycopg
+
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(b"ALTER SYSTEM SET track_commit_timestamp = on")
+    server.stop()
+    server.start()
+    return server
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hasty", [False, True], ids=["as it is", "no fixed offset"])
+def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
+    server = timed_server()
+    try:
+        gateway = Gateway(server.fresh(), Vault.read(KEY), create=True)
+        gateway.configure([Space.read("forum", SETTINGS)], tick_ms=25)
+        if hasty:
+            gateway.group = Hasty(gateway)
+        serve(gateway, 1600)
+        with gateway.database.reading() as connection:
+            query = (
+                "SELECT seq, extract(epoch FROM pg_xact_commit_timestamp(xmin)) AS at FROM gateway_journal ORDER BY seq"
+            )
+            at = {row.seq: float(row.at) for row in connection.execute(text(query))}
+        posts = occupied_frames(gateway)
+        gateway.close()
+    finally:
+        server.remove()
+    phase = {seq: moment % 0.025 for seq, moment in at.items()}
+    middle = np.angle(np.mean(np.exp(2j * np.pi * np.array(list(phase.values())) / 0.025))) / (2 * np.pi) * 0.025
+    looks = {
+        "offset": {seq: (value - middle + 0.0125) % 0.025 for seq, value in phase.items()},
+        "gap": {seq: moment - at[seq - 1] for seq, moment in at.items() if seq - 1 in at},
+    }
+    for name, values in looks.items():
+        area, error = auc(
+            [value for seq, value in values.items() if posts[seq]], [v for seq, v in values.items() if not posts[seq]]
+        )
+        half = float(norm.ppf(0.975)) * error
+        print(f"{name}: AUC {area:.3f} [{area - half:.3f}, {area + half:.3f}] over {len(values)} frames")
+        if hasty and name == "offset":
+            assert area - 5 * error > 0.5
+        elif not hasty:
+            assert abs(area - 0.5) < 4 * error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unpadded", [False, True], ids=["as it is", "as long as what is in it"])
+def test_pages_of_the_log_do_not_say_which_frames_are_occupied(
+    tmp_path: Path, unpadded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = Gateway(str(tmp_path / "gateway.db"), Vault.read(KEY), create=True)
+    gateway.configure([Space.read("forum", SETTINGS)], tick_ms=25)
+    event.listen(gateway.database.engine, "connect", _keep_log)
+    gateway.database.engine.dispose()
+    if unpadded:
+        monkeypatch.setattr("peerveil.web.gateway.leader.Packer", Unpadded)
+    serve(gateway, 800)
+    posts = occupied_frames(gateway)
+    with gateway.database.reading() as connection:
+        marks = {bytes(r.body)[6:30]: r.seq for r in connection.execute(text("SELECT seq, body FROM gateway_journal"))}
+    pages: dict[int, int] = {}
+    for transaction in transactions_of_log(tmp_path / "gateway.db-wal"):
+        for mark, seq in marks.items():
+            if seq not in pages and any(mark in page for page in transaction.values()):
+                pages[seq] = len(transaction)
+    gateway.close()
+    area, error = auc([n for s, n in pages.items() if posts[s]], [n for s, n in pages.items() if not posts[s]])
+    print(f"pages: AUC {area:.3f} +- {1.96 * error:.3f} over {len(pages)} frames")
+    assert len(pages) > 300
+    assert (area - 5 * error > 0.5) is unpadded
+
+
+# ---- the same in short ------------------------------------------------------------------------------------------
+
+
+def transactions(gateway: Gateway) -> list[set[str]]:
+    """The tables that each transaction from now on writes."""
+    written: list[set[str]] = []
+
+    def note(_: Any, __: Any, statement: str, *___: Any) -> None:
+        first, *words = statement.split()
+        if first.upper() == "BEGIN":
+            written.append(set())
+        elif first.upper() in ("INSERT", "UPDATE", "DELETE"):
+            written[-1].add(next(word for word in words if word.startswith("gateway_")))
+
+    event.listen(gateway.database.engine, "before_cursor_execute", note)
+    return written
+
+
+@pytest.mark.parametrize("fault", ["none", "touching"])
+def test_no_transaction_touches_both_what_came_and_what_went(url: str, make: Any, time: FakeTime, fault: str) -> None:
+    gateway = make(url)
+    written = transactions(gateway)
+    receipts = [submit(gateway, "t", f"text {k}", actor=f"a{k}")["receipt"] for k in range(20)]
+    from peerveil.web.gateway.intake import Edit, Withdraw
+
+    gateway.take(Edit("forum", "a1", receipts[1], "another"))
+    gateway.take(Withdraw("forum", "a2", receipts[2]))
+    assert {frozenset(tables) for tables in written} <= {
+        frozenset(),
+        frozenset({"gateway_journal"}),
+        frozenset({"gateway_book"}),
+    }
+    if fault == "touching":
+        gateway.publisher = Touching()
+        gateway.publisher.frame_of = dict.fromkeys(gateway.leader.memory.held, 1)
+    written.clear()
+    time.advance(1000)
+    work(gateway)
+    assert {"gateway_feed", "gateway_spaces", "gateway_clock"} <= set().union(*written)
+    both = [tables for tables in written if "gateway_feed" in tables and tables & {"gateway_journal", "gateway_state"}]
+    assert bool(both) is (fault == "touching")
+    assert len(everything(gateway)) == 19
+
+
+def test_all_frames_and_chunks_have_one_length(url: str, make: Any, time: FakeTime) -> None:
+    gateway = make(url)
+    for k in range(12):
+        submit(gateway, "t", "x" * (1 + 4000 * k), actor=f"a{k}")
+        gateway.leader.write(gateway.leader.cut())  # an empty one
+    gateway.leader.compact()
+    submit(gateway, "t", "behind it")
+    for table in ("gateway_journal", "gateway_state"):
+        with gateway.database.reading() as connection:
+            lengths = {len(bytes(row.body)) for row in connection.execute(text(f"SELECT body FROM {table}"))}
+        assert len(lengths) == 1, table
+    with gateway.database.reading() as connection:
+        chunks = connection.execute(text("SELECT count(*) FROM gateway_state")).scalar_one()
+    assert chunks == 16
