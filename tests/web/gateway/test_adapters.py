@@ -526,7 +526,10 @@ def test_the_receiver_of_the_webhook_page_stores_each_post_once(
 
     monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
     with Platform() as platform:
-        gateway = make(sqlite_url, webhooks=[{"url": platform.url + "/hook", "secret_env": "HOOK_SECRET"}])
+        gateway = make(
+            sqlite_url,
+            webhooks=[{"url": platform.url + "/hook", "secret_env": "HOOK_SECRET", "allow": ["127.0.0.0/8"]}],
+        )
         for k in range(3):
             submit(gateway, "paper 1", f"text {k}", actor=f"person {k}")
         time.advance(1000)
