@@ -45,7 +45,7 @@ ALLOWED = {
     "storage/": "addresses, and error codes of databases",
     "data/engines.py": "names of files, settings of Spark",
     "core/optional.py": "metadata of Python packages",
-    "web/gateway/client.py::OpenReviewPoster.__call__": "an invitation that an operator wrote",
+    "web/gateway/adapters.py": "an invitation that an operator wrote, and what platforms store",
     "web/gateway/space.py": "names, durations and addresses that an operator wrote",
     "data/schema.py::plain_name": "names of columns in files of other programs",
     "data/readers/": "files of other programs",
