@@ -22,10 +22,8 @@ from peerveil.web.common import Journal, Vault
 from peerveil.web.common.errors import Forbidden, Gone, NotFound, Unavailable
 from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway import (
-    Follower,
     Gateway,
     GatewaySettings,
-    OpenReviewPoster,
     Space,
     approve_reveal,
     backup,
@@ -164,64 +162,6 @@ def test_a_webhook_without_a_secret_is_refused(sqlite_url: str, make: Any, monke
     monkeypatch.delenv("NO_SECRET", raising=False)
     with pytest.raises(BadInput, match="NO_SECRET"):
         make(sqlite_url, webhooks=[{"url": "https://x", "secret_env": "NO_SECRET"}])
-
-
-# ---- adapters ---------------------------------------------------------------------------------------------------
-
-
-class FeedOfItems:
-    """A client that serves items by number."""
-
-    def __init__(self, count: int) -> None:
-        self.items = [
-            {"id": str(k), "thread": "f1", "content": f"c{k}", "reply_to": "0" if k == 2 else None, "posted_at": ""}
-            for k in range(count)
-        ]
-
-    def page(self, space: str, after: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
-        start = int(after or 0)
-        return self.items[start : start + 3], str(min(start + 3, len(self.items)))
-
-
-class OpenReview:
-    """The two calls that a poster makes."""
-
-    def __init__(self) -> None:
-        self.notes: list[dict[str, Any]] = []
-
-    def post_note_edit(self, **edit: Any) -> None:
-        self.notes.append(edit["note"] | {"id": f"note{len(self.notes)}", "invitation": edit["invitation"]})
-
-    def get_notes(self, **query: Any) -> list[dict[str, Any]]:
-        return [note for note in self.notes if note["forum"] == query["forum"]]
-
-
-def test_a_follower_goes_on_where_it_was_and_openreview_gets_each_note_once(tmp_path: Path) -> None:
-    platform = OpenReview()
-    poster = OpenReviewPoster(platform, invitation="V/Submission{thread}/-/Comment", signature="V/Chairs")
-    calls = 0
-
-    def failing(item: dict[str, Any]) -> None:
-        nonlocal calls
-        calls += 1
-        poster(item)
-        if calls == 2:
-            raise ConnectionError  # after the note was posted, before that was written down
-
-    source: Any = FeedOfItems(7)
-    state = tmp_path / "state.json"
-    with pytest.raises(ConnectionError):
-        Follower(source, "forum", failing, state).step()
-    follower = Follower(source, "forum", failing, state)
-    while follower.step():
-        pass
-    assert [note["content"]["comment"]["value"] for note in platform.notes] == [f"c{k}" for k in range(7)]
-    assert platform.notes[2]["replyto"] == "note0"
-    assert platform.notes[0]["invitation"] == "V/Submissionf1/-/Comment"
-    assert calls == 8
-    state.write_text("nonsense")
-    with pytest.raises(BadInput, match="follower"):
-        follower.step()
 
 
 # ---- copies -----------------------------------------------------------------------------------------------------
