@@ -1,9 +1,8 @@
 """Counts of agreeing pairs by task, in memory, on DuckDB or on Spark: all that coefficients of agreement need.
 
-Everywhere the same steps: reports become shares u of a person's answers to a task (all 1, unless somebody answered it twice; a report that
-shows w classes counts for each of them, in a row of its own),
-these are summed by task and class, and tasks that nobody shares are left out. Tasks with equal counts come back as one row,
-so that what comes back does not grow with the data.
+Everywhere the same steps: reports become shares u of a person's answers to a task (all 1, unless somebody answered it twice; a
+report that shows w classes has a row for each), these are summed by task and class, and tasks that nobody shares are left out.
+Tasks with equal counts come back as one row, so that what comes back does not grow with the data.
 """
 
 from __future__ import annotations

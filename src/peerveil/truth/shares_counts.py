@@ -252,7 +252,8 @@ def count_by(source: ReportSource, question: Question, by: str | None = None) ->
         assert person is not None
         if own["_w"].sum() <= 0:
             raise BadInput("weights", got=Verbatim("weights that are all 0"), want=f"one above 0 in group {value!r}")
-        counts[value] = layout.counts(own, mine, int(own["_n"].sum()), *(int(person[n][0]) for n in ("people", "most")))
+        crowd_of = (int(own["_n"].sum()), int(person["people"][0]), int(person["most"][0]))
+        counts[value] = layout.counts(own, mine, crowd_of)
     return counts
 
 
@@ -283,7 +284,7 @@ class _Layout:
             raise BadInput("reports", got=got, want=f"at most {_MOST_CELLS // len(question.classes):,}: a random part")
         return layout
 
-    def counts(self, sums: pl.DataFrame, pairs: pl.DataFrame | None, *crowd: int) -> ReportCounts:
+    def counts(self, sums: pl.DataFrame, pairs: pl.DataFrame | None, crowd: tuple[int, int, int]) -> ReportCounts:
         """The counts of some of the reports."""
         block = self._blocks(sums, self.epsilon)
         used = np.unique(block[sums["_w"].to_numpy() > 0])
@@ -312,7 +313,7 @@ class _Layout:
         )
 
     def _of_lists(
-        self, sums: pl.DataFrame, cross: Floats | None, used: Ints, block: Ints, crowd: tuple[int, ...]
+        self, sums: pl.DataFrame, cross: Floats | None, used: Ints, block: Ints, crowd: tuple[int, int, int]
     ) -> ReportCounts:
         """The counts of lists: one row for each that came."""
         assert self.sizes is not None

@@ -193,9 +193,9 @@ class LinearEstimate:
         cls, counts: ReportCounts, subsets: SubsetRows, shares: Floats, functions: Floats | None
     ) -> LinearEstimate:
         """The same where reports name several classes: from how often each is named, a binary report for each class."""
-        values = subsets.values(shares, counts.mix)
+        values: Floats = subsets.values(shares, counts.mix)
         values = values if functions is None else np.asarray(functions @ values, dtype=np.float64)
-        influence: Floats = subsets.of_reports(values)
+        influence: Floats = np.asarray(subsets.of_reports(values), dtype=np.float64)
         first, second = subsets.moments(values)
         value = influence @ counts.total / counts.total.sum()
         effective, freedom = _effective(counts, influence, values), max(counts.people - 1, 1)
