@@ -93,7 +93,7 @@ def init(db: str | None, config: Path | None, as_json: bool) -> None:
 
     need("services")  # before a file is written
     path = DEFAULT if config is None else config
-    written = _first_files(path)
+    written = _first_files(path, db)
     settings = _settings(path, db)
     with _opened(settings, create=True) as gateway:
         names, shown = sorted(gateway.spaces), gateway.database.shown
@@ -102,19 +102,21 @@ def init(db: str | None, config: Path | None, as_json: bool) -> None:
     emit({"db": shown, "spaces": names, "written": written}, as_json, "\n".join(lines))
 
 
-def _first_files(path: Path) -> list[str]:
-    """A configuration and a key to begin with."""
+def _first_files(path: Path, db: str | None) -> list[str]:
+    """A configuration and a key to begin with; the configuration names the database that was given."""
     from peerveil.web.common.vault import VARIABLE, Vault
-    from peerveil.web.gateway.settings import EXAMPLE
+    from peerveil.web.gateway.keys import write_keys
+    from peerveil.web.gateway.settings import example
 
+    if not path.exists():
+        _settings(None, db)  # refuses what cannot be, before a file is written
     written = []
     if not path.exists():
-        write_text(path, EXAMPLE)
+        write_text(path, example() if db is None else example(db if ":" in db else str(Path(db).absolute())))
         written.append(str(path))
     key = _settings(path, None).key_file
     if not os.environ.get(VARIABLE) and key and not Path(key).exists():
-        with os.fdopen(os.open(key, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
-            handle.write(Vault.new_key() + "\n")
+        write_keys(key, [Vault.new_key()])
         written.append(str(key))
     return written
 
@@ -136,13 +138,31 @@ def _first_files(path: Path) -> list[str]:
     default=True,
     help="Also publish posts when they are due, or leave that to `peerveil gateway work`.",
 )
+@click.option(
+    "--demo",
+    is_flag=True,
+    help="Show how it works, with an empty database that is removed at the end: minutes are seconds. Not private.",
+)
 def serve(
-    db: str | None, config: Path | None, host: str | None, port: int | None, processes: int | None, worker: bool
+    db: str | None,
+    config: Path | None,
+    host: str | None,
+    port: int | None,
+    processes: int | None,
+    worker: bool,
+    demo: bool,
 ) -> None:
     """Accept and publish posts until stopped."""
     from peerveil.web.common import Journal, serving
+    from peerveil.web.gateway.demo import serve_demo
     from peerveil.web.gateway.settings import PREFIX
 
+    if demo:
+        require(
+            db is None and processes in (None, 1), "--demo", got=True, want="neither --db nor --processes beside it"
+        )
+        serve_demo(config, host, port, click.echo)
+        return
     settings, journal = _settings(config, db), Journal("gateway")
     many = settings.processes if processes is None else processes
     address, number = host or settings.host, settings.port if port is None else port
@@ -267,6 +287,76 @@ def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: b
     with _opened(_settings(config, db)) as gateway:
         path = service.operator_page(gateway, sorted(gateway.spaces)).write(out / "operator.html")
     emit({"written": str(path)}, as_json, f"written: {path}")
+
+
+@gateway.group("webhooks", cls=CommandGroup)
+def webhooks() -> None:
+    """See how receivers of webhooks do, and send dead letters again."""
+
+
+@webhooks.command("list", examples=["peerveil gateway webhooks list"])
+@_with_gateway
+def webhooks_list(gateway: service.Gateway, as_json: bool) -> None:
+    """List webhooks: published items that wait, failures, and dead letters (items that were given up after three days)."""
+    from peerveil.web.gateway.webhooks import read_webhooks
+
+    with gateway.database.reading() as connection:
+        states = read_webhooks(connection, gateway.watch.source(connection))
+    columns = ("webhook", "receiver", "waiting", "attempts that failed", "last failure", "dead letters")
+    rows = [(one.name, one.host, one.waiting, one.attempts, one.problem, one.dead) for one in states]
+    emit([vars(one) for one in states], as_json, lambda: print_table(columns, rows))
+
+
+@webhooks.command(
+    "replay", examples=["peerveil gateway webhooks replay", "peerveil gateway webhooks replay forum-1a2b3c4d"]
+)
+@argument("webhook", required=False, help="Name of one webhook, as `webhooks list` shows it.")
+@_with_gateway
+def webhooks_replay(gateway: service.Gateway, webhook: str | None, as_json: bool) -> None:
+    """Send dead letters again: once, to receivers that work. What is refused again stays a dead letter."""
+    from peerveil.web.gateway.webhooks import replay
+
+    with gateway.database.writing("replay") as connection:
+        count = replay(connection, webhook)
+    emit({"items": count}, as_json, f"{count:,} items will be sent again")
+
+
+@gateway.group("key", cls=CommandGroup)
+def key() -> None:
+    """Make a key, change it, and remove the old one."""
+
+
+@key.command("new", examples=["peerveil gateway key new"])
+def key_new(as_json: bool) -> None:
+    """Print a new key, for PEERVEIL_KEY: alone for a new gateway, or in front of the old key, with a comma."""
+    from peerveil.web.common.vault import Vault
+
+    text = Vault.new_key()
+    emit({"key": text}, as_json, text)
+
+
+@key.command("rotate", examples=["peerveil gateway key rotate", "peerveil gateway key rotate --drop k1a2b3c"])
+@click.option("--drop", metavar="NAME", help="Remove an old key instead, if nothing is sealed with it any more.")
+@_configured
+def key_rotate(drop: str | None, db: str | None, config: Path | None, as_json: bool) -> None:
+    """Put a new key in front of the old one in the key file. Servers and workers use it from their next start on.
+
+    Restart them. `peerveil gateway doctor` then says when nothing is sealed with the old key any more: remove it with --drop.
+    """
+    from peerveil.web.gateway.keys import add_key, drop_key, require_key_file
+
+    settings = _settings(config, db)
+    path = require_key_file(settings.key_file)
+    with _opened(settings) as gateway:  # a key that does not open the gateway is not built upon
+        if drop is None:
+            name = add_key(path)
+            emit(
+                {"key": name, "file": str(path)}, as_json, f"new key {name} in {path}; now restart servers and workers"
+            )
+            return
+        with gateway.database.reading() as connection:
+            drop_key(connection, path, drop)
+    emit({"dropped": drop, "file": str(path)}, as_json, f"removed {drop} from {path}")
 
 
 @gateway.command(

@@ -197,5 +197,5 @@ def test_a_halted_clock_is_a_refusal_for_everybody(site: Site, time: FakeTime) -
     time.step(3600)
     answer = site.post()
     assert (answer.status_code, answer.json()["error"]) == (503, "halted")
-    assert site.call("GET", "/healthz", None).status_code == 503
+    assert site.call("GET", "/healthz", None).status_code == 200  # a restart would not help
     assert "Halted" in site.call("GET", "/operator", "operator").text

@@ -21,8 +21,10 @@ from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import Item, atom, rss
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
+from peerveil.web.gateway.metrics import metrics
 from peerveil.web.gateway.publish import GatewayWorker
-from peerveil.web.gateway.tally import metrics, operator_page
+from peerveil.web.gateway.space import NOT_PRIVATE
+from peerveil.web.gateway.tally import operator_page
 from peerveil.web.gateway.watch import Halted
 
 _DESCRIPTION: Final = (
@@ -88,6 +90,7 @@ class Taken(BaseModel):
 
     receipt: Annotated[str, Field(description="For you alone: to edit, withdraw or ask. It is not the public id.")]
     longest_delay: Annotated[int, Field(description="Seconds. The same for all posts on a thread, whatever was drawn.")]
+    notice: Annotated[str, Field(description="Only in a demonstration: that nobody is protected.")] = ""
 
 
 class State(BaseModel):
@@ -101,6 +104,7 @@ class Feed(BaseModel):
 
     items: list[Item]
     next: str
+    notice: Annotated[str, Field(description="Only in a demonstration: that nobody is protected.")] = ""
 
 
 class Health(BaseModel):
@@ -123,6 +127,9 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        for space in gateway.spaces.values():
+            if space.demo:
+                journal.write("demonstration_not_private", level="warning", space=space.name)
         started = [part for part in (gateway.group, publishing, heartbeat) if part is not None]
         for part in started:
             part.start()
@@ -167,7 +174,11 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         post = await _read_body(request, NewPost, space.longest)
         fields = (post.thread, post.content, post.reply_to, post.batch)
         body_hash = sha256(json.dumps([name, *fields]).encode()).hexdigest()
-        return await hand_in(Submit(space, identity.actor, key, body_hash, *fields), 202)
+        answer = await hand_in(Submit(space, identity.actor, key, body_hash, *fields), 202)
+        if space.demo:
+            marked = json.loads(bytes(answer.body)) | {"notice": NOT_PRIVATE}
+            return Response(json.dumps(marked), 202, media_type="application/json")
+        return answer
 
     path = "/v1/spaces/{space}/posts"
     fast_route(app, path, submit)
@@ -222,7 +233,8 @@ def _reader_routes(app: FastAPI, gateway: Gateway) -> None:
     ) -> Response:
         await check_reader(space, request)
         items, cursor = await asyncio.to_thread(gateway.read, space, after, limit)
-        content = {"items": [vars(item) for item in items], "next": cursor}
+        content: dict[str, Any] = {"items": [vars(item) for item in items], "next": cursor}
+        content |= {"notice": NOT_PRIVATE} if gateway.space(space).demo else {}
         return Response(json.dumps(content, ensure_ascii=False).encode(), media_type="application/json")
 
     def syndicated(kind: str, write: Callable[..., str], summary: str) -> None:
@@ -234,19 +246,24 @@ def _reader_routes(app: FastAPI, gateway: Gateway) -> None:
         async def syndicate(space: str, request: Request) -> Response:
             await check_reader(space, request)
             items = await asyncio.to_thread(gateway.latest, space)
-            return Response(write(space, items, str(request.base_url)), media_type=media_type)
+            title = f"{space} ({NOT_PRIVATE})" if gateway.space(space).demo else space
+            return Response(write(space, items, str(request.base_url), title), media_type=media_type)
 
     syndicated("atom", atom, "The newest posts as Atom")
     syndicated("rss", rss, "The newest posts as RSS")
 
 
 def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> None:
-    @app.get("/healthz", response_model=Health, summary="Is it up?")
+    @app.get("/healthz", response_model=Health, summary="Does this process run?")
     async def healthz() -> dict[str, str]:
         check_alive(heartbeat.alive())
-        if await asyncio.to_thread(gateway.in_doubt) is not None:
-            raise Unavailable("halted: the database's clock is in doubt")
         return {"status": "ok"}
+
+    @app.get("/readyz", response_model=Health, summary="Will posts be published?")
+    async def readyz() -> dict[str, str]:
+        if problems := heartbeat.problems():
+            raise Unavailable(f"not ready: {'; '.join(problems)}")
+        return {"status": "ready"}
 
     async def operated_spaces(request: Request, *, basic: bool = False) -> list[str]:
         identity = await _identity(gateway, request, basic=basic)
@@ -257,7 +274,12 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
     async def read_metrics(request: Request) -> str:
         names = await operated_spaces(request)
 
-        return await asyncio.to_thread(lambda: metrics(gateway.tallies(), names))
+        def read() -> str:
+            tallies = gateway.tallies()
+            with gateway.database.reading() as connection:
+                return metrics(connection, tallies, names, gateway.watch.source(connection))
+
+        return await asyncio.to_thread(read)
 
     @app.get("/operator", response_class=HTMLResponse, include_in_schema=False)
     async def operator(request: Request) -> Response:

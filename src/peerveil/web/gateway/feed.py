@@ -9,13 +9,11 @@ The newest posts are also there as Atom (:func:`atom`) and RSS (:func:`rss`).
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Annotated
 from xml.sax.saxutils import escape, quoteattr
 
-from pydantic import Field
 from sqlalchemy import Connection, select
 
 from peerveil.web.common import Digests
@@ -31,7 +29,7 @@ class Item:
     thread: str
     content: str
     reply_to: str | None
-    posted_at: Annotated[str, Field(description="A moment of the space's time grid.")]
+    posted_at: str = field(metadata={"description": "A moment of the space's time grid."})
 
 
 def posted_words(moment: int) -> str:
@@ -86,7 +84,7 @@ class Cursors:
         return bytes.fromhex(self._digests("cursor", self._epoch, space, raw))[:6]
 
 
-def atom(space: str, items: Sequence[Item], base: str = "") -> str:
+def atom(space: str, items: Sequence[Item], base: str = "", title: str = "") -> str:
     """An Atom feed (RFC 4287) of some items, newest first.
 
     >>> "<title>iclr</title>" in atom("iclr", [])
@@ -102,13 +100,13 @@ def atom(space: str, items: Sequence[Item], base: str = "") -> str:
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n'
         '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:thr="http://purl.org/syndication/thread/1.0">\n'
-        f"<id>urn:peerveil:space:{_text(space)}</id><title>{_text(space)}</title><updated>{updated}</updated>\n"
+        f"<id>urn:peerveil:space:{_text(space)}</id><title>{_text(title or space)}</title><updated>{updated}</updated>\n"
         f'<author><name>{_text(space)}</name></author><link rel="self" href={quoteattr(_link(base, space, "atom"))}/>\n'
         f"{entries}</feed>\n"
     )
 
 
-def rss(space: str, items: Sequence[Item], base: str = "") -> str:
+def rss(space: str, items: Sequence[Item], base: str = "", title: str = "") -> str:
     """An RSS 2.0 feed of some items, newest first."""
     entries = "".join(
         f'<item><guid isPermaLink="false">urn:peerveil:{item.id}</guid><title>{_text(item.thread)}</title>'
@@ -118,7 +116,7 @@ def rss(space: str, items: Sequence[Item], base: str = "") -> str:
     )
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0"><channel>\n'
-        f"<title>{_text(space)}</title><link>{_text(_link(base, space, 'rss'))}</link>"
+        f"<title>{_text(title or space)}</title><link>{_text(_link(base, space, 'rss'))}</link>"
         f"<description>Posts of {_text(space)}</description>\n{entries}</channel></rss>\n"
     )
 

@@ -6,7 +6,6 @@ known, everything in memory is dropped, whoever waits is refused, and memory is 
 same as a crash, and there is one way to recover from both.
 """
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +29,7 @@ from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
 from peerveil.web.gateway.tally import Tally
 
-_PUBLIC_ID: Final = re.compile(r"[0-9a-f]{32}")
+_ID_LENGTH: Final = 32  # of a public id; a receipt is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +164,8 @@ class Leader:
 
     def _public_parents(self, requests: Sequence[AuthorRequest]) -> Mapping[str, tuple[str, str]]:
         """Space and thread of the published posts that requests answer."""
-        named = {str(r.reply_to) for r in requests if isinstance(r, Submit) and _PUBLIC_ID.fullmatch(r.reply_to or "")}
+        named = {str(r.reply_to) for r in requests if isinstance(r, Submit) and len(r.reply_to or "") == _ID_LENGTH}
+        named = {name for name in named if name.isalnum()}
         if not named:
             return {}
         with self._database.reading("take") as connection:

@@ -1,5 +1,16 @@
 """The tables of a gateway. What arrives stands in two of them only, in sealed blocks of constant size.
 
+table    holds                                                                  until
+======== ====================================================================== =============================
+held     one row per held post: sealed body, when it is due                     publication or withdrawal
+recent   one row per person of the last sittings, sealed: for the next status   at most twice the window
+receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
+records  idempotency records                                                    the same
+feed     what readers see                                                       forever
+letters  dead letters: which parts of the feed a webhook's receiver did not take a replay that succeeds
+beats    which background parts run in which process                            an hour after the last beat
+======== ====================================================================== =============================
+=======
 ========= ===================================================================== =====================================
 table     holds                                                                 what a copy without the key shows
 ========= ===================================================================== =====================================
@@ -10,7 +21,8 @@ spaces    settings, and the feed's newest position                              
 clock     the latest time acted on, and confirmed steps                         when something was last published
 tokens    hashes of tokens, sealed actors                                       how many, for which space and role
 audit     who asked to read a held post, sealed                                 how many requests and approvals, when
-hooks     how far each webhook has come                                         the same
+hooks     how far each webhook has come, and its failures                       the same
+letters   which parts of the feed the receiver of a webhook did not take        the same
 beats     which background parts run in which process                           the same
 ========= ===================================================================== =====================================
 
@@ -54,8 +66,10 @@ clock = Table(
     *keys(id=Integer),
     *required(
         high=BigInteger,  # the latest time that was acted on
-        boot=Text,
-        stopwatch=BigInteger,
+        boot=Text,  # the start of the machine on which that was
+        stopwatch=BigInteger,  # of that start of the machine, at that time
+        ahead=BigInteger,  # the gateway's time less the database's clock, then
+        sure=Integer,  # whether NTP confirmed it, then
         state=Text,  # running, step or pause
         step=BigInteger,
         confirmed=Integer,  # how often an operator has confirmed the clock
@@ -97,6 +111,14 @@ hooks = Table(
     *keys(name=Text),
     *required(space=Text, url=Text, secret=LargeBinary),
     *required(after=BigInteger, attempts=Integer, next_try=BigInteger, active=Integer),
+    *required(since=BigInteger, problem=Text),  # of the failures in a row: the first one's time, the last one's kind
+)
+letters = Table(
+    "gateway_letters",
+    metadata,
+    *keys(hook=Text, after=BigInteger),  # items behind this position of the feed were not delivered
+    *required(sent=BigInteger, last=BigInteger, given_up_at=BigInteger, problem=Text),
+    *required(state=Text),  # dead or replay; items up to ``sent`` were accepted in a replay
 )
 audit = Table(
     "gateway_audit",
@@ -122,7 +144,8 @@ def schema(vault: Vault) -> Schema:
 
     def first_rows() -> dict[Table, dict[str, Any]]:
         sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
-        began = {"high": 0, "boot": "", "stopwatch": 0, "state": "running", "step": 0, "confirmed": 0, "shift": 0}
+        zeros = ("high", "stopwatch", "ahead", "sure", "step", "confirmed", "shift")
+        began = {"boot": "", "state": "running", **dict.fromkeys(zeros, 0)}
         book = {"generation": 0, "fence": 0, "leader": "", "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
         return {version: {"epoch": secrets.token_hex(8), "secret": sealed, **book}, clock: began}
 
