@@ -13,7 +13,8 @@ worked on delays how soon a request is *read* within its slot, and this is not s
 the beginning of a slot too. So as long as the work of a slot ends in it, the answer is at a time that is a function
 of when the request was sent, up to the milliseconds with which the operating system wakes a process. The share of a slot
 that requests may use is bounded; whatever more comes waits for the next slots. ``tests/web/gateway/test_sensing.py``
-measures what remains, idle and loaded, and finds it without this module.
+measures what remains; so far no attack of ours found much even without this module, so it is a precaution, not a proven
+protection.
 
 **Outside**: whoever sends so much that slots are full learns that others send much, too; and the first bytes of requests are
 read when they come, which takes the process a tenth of a millisecond each. A reverse proxy in front hides how
