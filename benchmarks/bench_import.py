@@ -16,13 +16,17 @@ import click
 from benchmarks.timing import Row
 from peerveil.cli.base import build_app
 
-IMPORT_LIMIT, HELP_LIMIT, START_LIMIT = 0.05, 0.25, 1.0  # seconds
+IMPORT_LIMIT, HELP_LIMIT, START_LIMIT = 0.05, 0.25, 0.7  # seconds
 RUN = "import sys; from peerveil.cli import main; main(sys.argv[1:])"
 SMALL = (
     ("collect", "init", "--db", "collect.db"),
     ("collect", "campaign", "--db", "collect.db"),
     ("gateway", "init"),
     ("gateway", "token", "--space", "forum", "--role", "author", "--actor", "a"),
+    ("gateway", "doctor"),
+    ("gateway", "key", "rotate"),
+    ("gateway", "webhooks", "list"),
+    ("gateway", "backup", "--to", "gateway.backup", "--force"),
     ("data", "synthetic", "conference", "--papers", "40", "--reviewers", "30", "--force"),
     ("data", "check", "conference/reviews.csv"),
     ("new", "conference"),

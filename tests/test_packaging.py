@@ -151,3 +151,75 @@ def test_installed_with_its_dependencies_in_a_clean_environment(tmp_path: Path) 
     command = [str(tmp_path / "venv" / "bin" / "peerveil"), "data", "synthetic", str(tmp_path / "conference")]
     subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
     assert (tmp_path / "conference" / "reviews.csv").exists()
+
+
+# ---- what operators copy ----------------------------------------------------------------------------------------
+
+PACKAGING = ROOT / "packaging"
+
+
+def words_of(line: str) -> list[str]:
+    """A command line of the packaging without the program."""
+    return line.split("bin/peerveil ")[-1].split()
+
+
+def test_units_are_accepted_and_their_commands_exist(tmp_path: Path) -> None:
+    import click
+
+    from peerveil.cli.base import build_app
+
+    for unit in (PACKAGING / "systemd").iterdir():
+        text = unit.read_text(encoding="utf-8")
+        for line in re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE):
+            group, command, *options = words_of(line)
+            context = click.Context(app := build_app())
+            found = app.get_command(context, group).get_command(context, command)  # type: ignore[union-attr]
+            found.make_parser(context).parse_args(options)
+        (tmp_path / unit.name).write_text(text.replace("/opt/peerveil/bin/peerveil", sys.executable), encoding="utf-8")
+    for name in ("peerveil-gateway.service", "peerveil-gateway-worker.service"):
+        lines = (PACKAGING / "systemd" / name).read_text(encoding="utf-8").splitlines()
+        assert {"MemorySwapMax=0", "LimitCORE=0", "CapabilityBoundingSet=", "ProtectSystem=strict"} <= set(lines)
+    if shutil.which("systemd-analyze"):
+        units = [str(path) for path in tmp_path.iterdir()]
+        done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_proxy_keeps_no_log_and_nginx_accepts_it(tmp_path: Path) -> None:
+    text = (PACKAGING / "compose" / "nginx.conf").read_text(encoding="utf-8")
+    assert text.count("access_log off;") == text.count("listen ")
+    assert "X-Forwarded-For $" not in text
+    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
+    if not Path(nginx).exists() or not shutil.which("openssl"):
+        pytest.skip("needs nginx and openssl")
+    certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=test"]
+    out = ["-keyout", str(tmp_path / "site.key"), "-out", str(tmp_path / "site.crt")]
+    subprocess.run([*certificate, *out], capture_output=True, check=True)
+    site = text.replace("server gateway:", "server 127.0.0.1:").replace("/run/secrets", str(tmp_path))
+    (tmp_path / "site.conf").write_text(site, encoding="utf-8")
+    places = "".join(
+        f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    main = f"pid {tmp_path}/pid; events {{}} http {{ access_log off; {places} include {tmp_path}/site.conf; }}"
+    (tmp_path / "nginx.conf").write_text(main, encoding="utf-8")
+    done = subprocess.run(
+        [nginx, "-t", "-c", str(tmp_path / "nginx.conf")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_compose_file_holds_no_secret_and_its_files_exist() -> None:
+    from peerveil.web.gateway import GatewaySettings
+
+    folder = PACKAGING / "compose"
+    compose = yaml.safe_load((folder / "compose.yaml").read_text(encoding="utf-8"))
+    for service in compose["services"].values():
+        assert service["memswap_limit"] == service["mem_limit"]  # no swap
+        assert service["ulimits"] == {"core": 0}
+        assert set(service["networks"]) <= set(compose["networks"])
+        assert set(service.get("secrets", ())) <= set(compose["secrets"])
+        assert not [name for name in service.get("environment", {}) if name in ("PEERVEIL_KEY", "PGPASSWORD")]
+    assert all((folder / config["file"]).is_file() for config in compose["configs"].values())
+    assert (ROOT / "packaging/compose" / compose["services"]["gateway"]["build"]["context"]).resolve() == ROOT
+    assert GatewaySettings.read(folder / "gateway.toml").db == "postgresql://gateway@database/gateway"
+    assert subprocess.run(["sh", "-n", str(folder / "start.sh")], check=False).returncode == 0

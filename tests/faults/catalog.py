@@ -371,6 +371,36 @@ FAULTS: Final = (
         ("tests/web/gateway/test_protocol.py::test_replies_come_after_their_parents",),
     ),
     Fault(
+        "the-clock-is-followed-at-once",
+        "web/gateway/watch.py",
+        "        moment += max(-most, min(most, apart))",
+        "        moment += apart",
+        (
+            "tests/web/gateway/test_clock.py::test_a_clock_that_gains_less_than_the_tolerance_at_every_reading_releases_nothing_early",
+        ),
+    ),
+    Fault(
+        "the-clock-is-believed-after-a-restart",
+        "web/gateway/watch.py",
+        "            if not (row.sure and self._agrees(moment)):",
+        "            if False:",
+        ("tests/web/gateway/test_clock.py::test_a_clock_days_ahead_after_a_reboot_releases_nothing_early",),
+    ),
+    Fault(
+        "a-receiver-may-be-inside",
+        "web/gateway/receivers.py",
+        "    routed = ip.is_global and not ip.is_multicast and not ip.is_reserved",
+        "    routed = True",
+        ("tests/web/gateway/test_hooks.py::test_addresses_inside_are_refused_however_they_are_written",),
+    ),
+    Fault(
+        "a-receivers-name-is-resolved-twice",
+        "web/gateway/receivers.py",
+        "                connection.connect(place)  # the address that was checked, not the name",
+        "                connection.connect((socket.gethostbyname(host), port)); socket.getaddrinfo(host, port)",
+        ("tests/web/gateway/test_hooks.py::test_the_connection_goes_to_the_address_that_was_checked",),
+    ),
+    Fault(
         "answers-do-not-use-up-the-budget",
         "web/collect/store.py",
         "            left[digest] -= 1\n",

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -114,3 +114,22 @@ def read_toml(path: str | os.PathLike[str], argument: str) -> tuple[str, dict[st
         raise BadInput(argument, got=str(path), want="a text file in UTF-8") from None
     except (ValueError, RecursionError) as error:  # no TOML, a number of too many digits, or too deeply nested
         raise BadInput(str(path), got=Verbatim(str(error)), want="a TOML file") from None
+
+
+def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """A table of the file, empty if it is not there."""
+    return require_table(content.get(key, {}), key)
+
+
+def require_table(entries: object, place: str) -> Mapping[str, Any]:
+    """What should be a table."""
+    if not isinstance(entries, dict):
+        raise BadInput(place, got=entries, want=f"a table, written [{place}]")
+    return entries
+
+
+def words(value: object, place: str, longest: int = 200) -> str:
+    """A text on one line."""
+    if not isinstance(value, str) or not value.strip() or len(value) > longest or not value.isprintable():
+        raise BadInput(place, got=value, want=f"a text on one line, of 1 to {longest} characters")
+    return value.strip()

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import update_wrapper
 from importlib import import_module
 from threading import RLock
@@ -100,6 +100,29 @@ def import_lazily(name: str) -> None:
     """Let ``import name`` cost nothing from now on, until something of the library is used. For programs, not for libraries."""
     if name not in sys.modules:
         sys.modules[name] = LazyModule(name)
+
+
+class LazyPackage(ModuleType):
+    """A package whose public names are imported on first use, also where a module has the name of a function in it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in vars(self)["__all__"]):  # not the module, as Python would
+            super().__setattr__(name, value)
+
+
+def import_on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package, called in its ``__init__``: ``homes`` says in which module of it a name stands."""
+    module = sys.modules[package]
+    module.__class__ = LazyPackage
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{homes[name]}"), name)
+        setattr(module, name, value)
+        return value
+
+    return load
 
 
 class Kernel:

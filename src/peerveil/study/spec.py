@@ -32,18 +32,27 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from peerveil.core.errors import BadInput, unknown
-from peerveil.core.files import read_toml, regular_file
+from peerveil.core.errors import BadInput
+from peerveil.core.files import read_toml, regular_file, require_table, table
 from peerveil.core.guarantee import read_epsilon
 from peerveil.study.actions import Action, Declared, Setting, find_action
 from peerveil.study.execute import StudyFile
-from peerveil.study.spelling import EPSILON_SCHEMA, Address, Range, Refusals, Spelling, Title, require
+from peerveil.study.spelling import (
+    EPSILON_SCHEMA,
+    Address,
+    Range,
+    Refusals,
+    Spelling,
+    Title,
+    only,
+    require,
+)
 
 Settings = TypeVar("Settings", bound=Declared)
 Budget = Annotated[Fraction, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, read_epsilon)]
@@ -141,32 +150,8 @@ class Study:
         return study
 
 
-def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
-    """Refuse keys that nobody would read; a misspelled key must not be passed over in silence."""
-    names = list(known)
-    Refusals([unknown(place, key, names, "keys") for key in content if key not in names]).raise_any()
-
-
-def table(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """A table of the file, empty if it is not there."""
-    return _require_table(content.get(key, {}), key)
-
-
-def _require_table(entries: object, place: str) -> Mapping[str, Any]:
-    if not isinstance(entries, dict):
-        raise BadInput(place, got=entries, want=f"a table, written [{place}]")
-    return entries
-
-
-def words(value: object, place: str, longest: int = 200) -> str:
-    """A text on one line."""
-    if not isinstance(value, str) or not value.strip() or len(value) > longest or not value.isprintable():
-        raise BadInput(place, got=value, want=f"a text on one line, of 1 to {longest} characters")
-    return value.strip()
-
-
 def _read_table(kind: type[Settings], entry: object, place: str) -> Settings:
-    return kind.check(_require_table(entry, place), strict=True, place=lambda key: f"{place}.{key}")
+    return kind.check(require_table(entry, place), strict=True, place=lambda key: f"{place}.{key}")
 
 
 def _read_entries(

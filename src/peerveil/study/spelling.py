@@ -10,14 +10,14 @@ Values that cannot be used are refused by :func:`require`; :class:`Refusals` col
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from peerveil.core.errors import BadInput
+from peerveil.core.errors import BadInput, unknown
 
 _T = TypeVar("_T")
 
@@ -399,3 +399,12 @@ class Refusals:
         """Refuse, if anything was found: one problem as it was, several together."""
         if self.problems:
             raise self.problems[0] if len(self.problems) == 1 else BadStudy(self.problems)
+
+
+# ---- tables of a TOML file ------------------------------------------------------------------------------------------
+
+
+def only(content: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+    """Refuse keys that nobody would read; a misspelled key must not be passed over in silence."""
+    names = list(known)
+    Refusals([unknown(place, key, names, "keys") for key in content if key not in names]).raise_any()

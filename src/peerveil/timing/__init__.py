@@ -26,15 +26,20 @@ A mechanism of your own derives from :class:`peerveil.timing.base.DelayMechanism
 (True, 'simulation, not private')
 """
 
-from peerveil.timing.adversary import linkage_attack
-from peerveil.timing.batches import find_batches
-from peerveil.timing.check import exact_check, optimal_attack
-from peerveil.timing.delays import Exponential, FollowUp, Queue, Staircase, Uniform, ZeroInflatedUniform
-from peerveil.timing.engine import audit_table
-from peerveil.timing.exposure import TimingAudit, audit_log
-from peerveil.timing.plan import DelayPlan, choose_gap, choose_gaps, plan_delays
-from peerveil.timing.post import Posted, post
-from peerveil.timing.schedule import PostingSchedule
+from typing import TYPE_CHECKING, Any
+
+from peerveil.core.lazy import import_on_first_use
+
+if TYPE_CHECKING:
+    from peerveil.timing.adversary import linkage_attack
+    from peerveil.timing.batches import find_batches
+    from peerveil.timing.check import exact_check, optimal_attack
+    from peerveil.timing.delays import Exponential, FollowUp, Queue, Staircase, Uniform, ZeroInflatedUniform
+    from peerveil.timing.engine import audit_table
+    from peerveil.timing.exposure import TimingAudit, audit_log
+    from peerveil.timing.plan import DelayPlan, choose_gap, choose_gaps, plan_delays
+    from peerveil.timing.post import Posted, post
+    from peerveil.timing.schedule import PostingSchedule
 
 __all__ = [
     "DelayPlan",
@@ -58,3 +63,37 @@ __all__ = [
     "plan_delays",
     "post",
 ]
+
+_load = import_on_first_use(
+    __name__,
+    {
+        "linkage_attack": "adversary",
+        "find_batches": "batches",
+        "exact_check": "check",
+        "optimal_attack": "check",
+        "Exponential": "delays",
+        "FollowUp": "delays",
+        "Queue": "delays",
+        "Staircase": "delays",
+        "Uniform": "delays",
+        "ZeroInflatedUniform": "delays",
+        "audit_table": "engine",
+        "TimingAudit": "exposure",
+        "audit_log": "exposure",
+        "DelayPlan": "plan",
+        "choose_gap": "plan",
+        "choose_gaps": "plan",
+        "plan_delays": "plan",
+        "Posted": "post",
+        "post": "post",
+        "PostingSchedule": "schedule",
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    return _load(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

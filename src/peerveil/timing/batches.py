@@ -23,9 +23,7 @@ from peerveil.core.arrays import Flags, Floats, Ints
 from peerveil.core.exact import numbers
 from peerveil.core.lazy import njit
 from peerveil.core.result import Pictured
-from peerveil.data import Events
 from peerveil.timing.durations import Duration, in_words, read_duration
-from peerveil.timing.log import codes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,6 +134,9 @@ def find_batches(
     >>> batches.same_rate, batches.steps, batches.batched.tolist()
     (0.5, 2, [True, True, False, False, False])
     """
+    from peerveil.data import Events
+    from peerveil.timing.log import codes
+
     events = Events.of(events, "events", columns=columns)
     micros = read_duration(window, "window", zero=True) // 1000
     actor, thread, times = codes(events)

@@ -32,6 +32,7 @@ class FakeTime:
     def __init__(self) -> None:
         self.now = START
         self.watch = 0
+        self.is_synchronized = True
 
     def advance(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)
@@ -44,7 +45,8 @@ class FakeTime:
         stopwatch = Stopwatch()
         stopwatch.boot = boot
         stopwatch.read = lambda: self.watch  # type: ignore[method-assign]
-        return Watch(source=lambda _: self.now, stopwatch=stopwatch, **more)
+        reference = lambda: self.now if self.is_synchronized else None  # noqa: E731
+        return Watch(source=lambda _: self.now, stopwatch=stopwatch, reference=reference, **more)
 
 
 def open_gateway(

@@ -10,11 +10,12 @@ import json
 import re
 import secrets
 import threading
+import time as real_time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import insert, select, text
 from tests.web.common.client import Client
 from tests.web.gateway.helpers import SECOND, FakeTime, everything, held, job, rank_correlation, schedule, submit, work
 
@@ -23,9 +24,10 @@ from peerveil.web.common.errors import Clash, Unprocessable
 from peerveil.web.gateway import Gateway, create_app
 from peerveil.web.gateway.frames import Sealer
 from peerveil.web.gateway.intake import Edit, Intake
+from peerveil.web.gateway.metrics import metrics
 from peerveil.web.gateway.publish import Publisher
-from peerveil.web.gateway.tables import feed, metadata, spaces
-from peerveil.web.gateway.tally import BINS, BLOCK, metrics
+from peerveil.web.gateway.tables import beats, feed, metadata, spaces
+from peerveil.web.gateway.tally import BINS, BLOCK
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -360,11 +362,14 @@ def test_nothing_shown_depends_on_what_is_held(
     if leaks:
         monkeypatch.setattr("peerveil.web.gateway.app.metrics", with_backlog)
     operator = gateway.issue_token(role="operator", space="forum")
+    with gateway.database.writing("beat") as connection:  # elsewhere, a worker runs
+        connection.execute(insert(beats).values(part="publishing", process="p", state="running", at=time.now + 10**10))
     client = Client(create_app(gateway, Journal("test"), worker=False))
     headers = {"Authorization": f"Bearer {operator}"}
     paths = [
         "/metrics",
         "/healthz",
+        "/readyz",
         "/operator",
         "/v1/spaces/forum/feed",
         "/v1/spaces/forum/feed.atom",
@@ -379,6 +384,9 @@ def test_nothing_shown_depends_on_what_is_held(
         submit(gateway)
         time.advance(1000)
         work(gateway)
+        end = real_time.monotonic() + 60
+        while client.get("/readyz").status_code != 200 and real_time.monotonic() < end:  # the first heartbeat
+            real_time.sleep(0.02)
         before = look()
         take_many(gateway, 50)
         assert (look() != before) is leaks

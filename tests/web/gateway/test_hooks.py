@@ -7,22 +7,35 @@ import io
 import socket
 import threading
 import time as real_time
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, update
 from tests.web.common.client import Client
-from tests.web.gateway.helpers import FakeTime, job, open_gateway, submit, work
+from tests.web.gateway.helpers import SETTINGS, FakeTime, everything, job, open_gateway, submit, work
 from tests.web.gateway.test_operating import Receiver
 
+from peerveil.core.errors import BadInput
 from peerveil.web.common import Journal
-from peerveil.web.gateway import GatewayWorker, create_app, examine
+from peerveil.web.common.errors import Unavailable
+from peerveil.web.gateway import GatewayWorker, Space, create_app, examine
 from peerveil.web.gateway.health import Heartbeat
+from peerveil.web.gateway.metrics import metrics
+from peerveil.web.gateway.receivers import is_allowed
 from peerveil.web.gateway.tables import hooks
-from peerveil.web.gateway.webhooks import Deliveries
+from peerveil.web.gateway.watch import Halted
+from peerveil.web.gateway.webhooks import Deliveries, WebhookState, read_webhooks, replay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from peerveil.web.gateway import Gateway
     from peerveil.web.gateway.health import HealthCheck
@@ -132,9 +145,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("peerveil.web.gateway.publish._LONGEST_PAUSE_SECONDS", 0.05)
 
 
+def hook(url: str, *allow: str) -> dict[str, Any]:
+    return {"url": url, "secret_env": "HOOK_SECRET", "allow": list(allow or ["127.0.0.0/8"])}
+
+
 def with_hooks(url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, *urls: str) -> Gateway:
     monkeypatch.setenv("HOOK_SECRET", SECRET)
-    return open_gateway(url, time, webhooks=[{"url": one, "secret_env": "HOOK_SECRET"} for one in urls])
+    return open_gateway(url, time, webhooks=[hook(one) for one in urls])
 
 
 def until(condition: Callable[[], Any]) -> bool:
@@ -243,6 +260,202 @@ def test_slow_receivers_that_fail_again_leave_room_for_others(
     assert not running.is_alive()
 
 
+# ---- addresses --------------------------------------------------------------------------------------------------
+
+INSIDE = [
+    "127.0.0.1", "10.0.0.1", "172.16.5.5", "192.168.1.1", "169.254.169.254", "100.64.0.1", "100.100.100.200", "0.0.0.0",
+    "224.0.0.1", "255.255.255.255", "192.0.0.192", "168.63.129.16", "198.18.0.1", "240.0.0.1", "::1", "::", "fe80::1",
+    "fe80::1%eth0", "fd00:ec2::254", "ff02::1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
+    "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2001:0:7f00:1::", "::127.0.0.1",
+]  # fmt: skip
+
+
+def test_addresses_inside_are_refused_however_they_are_written() -> None:
+    assert [address for address in INSIDE if is_allowed(address)] == []
+    outside = ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:93.184.215.14", "64:ff9b::5db8:d70e"]
+    assert all(is_allowed(address) for address in outside)
+    assert is_allowed("::ffff:10.1.2.3", ["10.1.0.0/16"])
+    assert not is_allowed("10.2.0.1", ["10.1.0.0/16"])
+    assert is_allowed("fd00::7", ["10.1.0.0/16", "fd00::/64"])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])
+def test_a_receiver_inside_gets_no_connection_unless_it_is_allowed(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any, host: str
+) -> None:
+    inside = receivers(None)
+    url = inside.url.replace("127.0.0.1", host)
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    gateway = open_gateway(sqlite_url, time, webhooks=[hook(url, "10.0.0.0/8")])
+    try:
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        assert Deliveries(gateway, Journal("test")).step() == 0
+        assert inside.headers == []
+        with gateway.database.reading() as connection:
+            (found,) = read_webhooks(connection, time.now)
+        assert "private or reserved" in found.problem
+        gateway.configure([Space.read("forum", SETTINGS | {"webhooks": [hook(url)]})])
+        time.advance(10)
+        assert Deliveries(gateway, Journal("test")).step() == 1
+    finally:
+        gateway.close()
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    """DNS rebinding: the name has an allowed address when it is looked up first, and another one ever after."""
+    good = receivers(None)
+    port, real = int(good.url.split(":")[2].split("/")[0]), socket.getaddrinfo
+    answers = iter(["127.0.0.1"])  # a second look-up of one attempt would get the address inside
+    asked: list[str] = []
+
+    def resolve(host: Any, *arguments: Any, **options: Any) -> Any:
+        asked.append(str(host))
+        return real(next(answers, "127.9.9.9") if host == "rebinding.example" else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    monkeypatch.setenv("HOOK_SECRET", SECRET)
+    url = f"http://rebinding.example:{port}/hook"
+    gateway = open_gateway(sqlite_url, time, webhooks=[hook(url, "127.0.0.1/32")])
+    try:
+        for sent in (1, 0):
+            submit(gateway)
+            time.advance(1000)
+            work(gateway)
+            assert Deliveries(gateway, Journal("test")).step() == sent
+        assert asked == ["rebinding.example"] * 2  # one look-up for each attempt
+    finally:
+        gateway.close()
+
+
+def test_a_certificate_that_nobody_signed_is_a_failure_like_any_other(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    certificate = self_signed(tmp_path)
+    good = Receiver(certificate)
+    gateway = with_hooks(sqlite_url, time, monkeypatch, good.url)
+    try:
+        submit(gateway)
+        time.advance(1000)
+        work(gateway)
+        deliveries = Deliveries(gateway, Journal("test"))
+        assert deliveries.step() == 0
+        with gateway.database.reading() as connection:
+            assert "self-signed" in read_webhooks(connection, time.now)[0].problem
+        deliveries._context.load_verify_locations(certificate)
+        time.advance(10)
+        assert deliveries.step() == 1
+    finally:
+        gateway.close()
+        good.close()
+
+
+def self_signed(folder: Path) -> Path:
+    """A certificate for 127.0.0.1 and its key, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.now(UTC)
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    built = built.serial_number(1).not_valid_before(now - timedelta(1)).not_valid_after(now + timedelta(1))
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    raw = built.add_extension(names, critical=False).sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    path = folder / "test.pem"
+    path.write_bytes(raw + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return path
+
+
+# ---- dead letters -----------------------------------------------------------------------------------------------
+
+
+def fail_for(deliveries: Deliveries, time: FakeTime, days: float) -> None:
+    for _ in range(round(days * 24)):
+        time.advance(3600)
+        time.advance(3600)  # beyond the longest pause
+        deliveries.step()
+
+
+def test_what_a_receiver_does_not_take_for_days_is_set_aside_and_sent_again_when_asked(
+    url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    good = receivers(None)
+    gateway = with_hooks(url, time, monkeypatch, good.url)
+    deliveries = Deliveries(gateway, Journal("test"))
+
+    def post(*texts: str) -> None:
+        for text in texts:
+            submit(gateway, "t", text, actor=text)
+        time.advance(1000)
+        work(gateway)
+
+    def state() -> WebhookState:
+        with gateway.database.reading() as connection:
+            return read_webhooks(connection, time.now)[0]
+
+    try:
+        good.answer = 500
+        post("a", "b", "c")
+        fail_for(deliveries, time, 1.4)
+        assert (state().waiting, state().dead, state().problem) == (3, 0, "status 500")
+        fail_for(deliveries, time, 0.3)
+        assert (state().waiting, state().dead) == (0, 3)
+        post("young")  # what is younger is still tried
+        fail_for(deliveries, time, 0.1)
+        assert (state().waiting, state().dead) == (1, 3)
+        good.answer = 200
+        time.advance(7200)
+        assert deliveries.step() == 1
+        assert [item["content"] for item in good.seen] == ["young"]
+        assert (state().attempts, state().problem) == (0, "")
+        good.answer = 500
+        with gateway.database.writing("replay") as connection:
+            assert replay(connection, state().name) == 3
+        assert deliveries.step() == 0
+        assert deliveries.step() == 0
+        assert (state().dead, state().attempts) == (3, 0)  # dead again; the queue goes on as before
+        good.answer = 200
+        assert deliveries.step() == 0
+        monkeypatch.setattr("peerveil.web.gateway.webhooks._MOST_ITEMS", 2)
+        with gateway.database.writing("replay") as connection:
+            assert replay(connection) == 3
+        assert [deliveries.step() for _ in range(3)] == [2, 1, 0]
+        assert state().dead == 0
+        contents = [item.content for item in everything(gateway)]
+        assert [item["content"] for item in good.seen] == [contents[-1], *contents[:-1]]
+        with pytest.raises(BadInput, match="one of forum-"), gateway.database.writing("replay") as connection:
+            replay(connection, "nobody")
+    finally:
+        gateway.close()
+
+
+def test_one_item_that_is_never_taken_does_not_hold_the_others_back_for_ever(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    good = receivers(None)
+    good.refuses = "poison"
+    gateway = with_hooks(sqlite_url, time, monkeypatch, good.url)
+    deliveries = Deliveries(gateway, Journal("test"))
+    try:
+        submit(gateway, "t", "poison")
+        time.advance(1000)
+        work(gateway)
+        deliveries.step()
+        time.advance(7200)
+        for k in range(20):
+            submit(gateway, "t", f"fine {k}", actor=f"a{k}")
+        time.advance(1000)
+        work(gateway)
+        fail_for(deliveries, time, 1.6)
+        with gateway.database.reading() as connection:
+            (found,) = read_webhooks(connection, time.now)
+        assert (found.dead, found.waiting, found.attempts) == (1, 0, 0)
+        assert sorted(item["content"] for item in good.seen) == sorted(f"fine {k}" for k in range(20))
+    finally:
+        gateway.close()
+
+
 # ---- parts that die ---------------------------------------------------------------------------------------------
 
 
@@ -293,6 +506,78 @@ def test_a_dead_thread_is_seen_by_healthz_and_by_the_doctor(
             assert answer.status_code == 503
     finally:
         client.close()
+        gateway.close()
+
+
+@pytest.mark.usefixtures("quick")
+def test_readyz_says_whether_posts_will_be_published(url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("peerveil.web.gateway.health._INTERVAL_SECONDS", 0.05)
+    monkeypatch.setattr("peerveil.web.gateway.health._STALE_SECONDS", 0.5)
+    gateway = open_gateway(url, time)
+    client = Client(create_app(gateway, Journal("test"), worker=False))
+
+    def answers(word: str) -> bool:
+        return word in client.get("/readyz").text
+
+    try:
+        assert until(lambda: answers("not ready: publishing is not started"))
+        other = Heartbeat(gateway, Journal("test"), lambda: {"publishing": True})
+        other.start()
+        assert until(lambda: client.get("/readyz").json() == {"status": "ready"})
+        work(gateway)
+        time.step(3600)
+        with pytest.raises(Halted):
+            work(gateway)
+        assert until(lambda: answers("halted: the clock is in doubt"))
+        gateway.confirm_clock("step")
+        assert until(lambda: answers('"ready"'))
+        monkeypatch.setattr(gateway.database, "writing", _dies_softly)
+        assert until(lambda: answers("the database does not answer"))
+        assert client.get("/healthz").status_code == 200
+        monkeypatch.undo()
+        other.stop()
+    finally:
+        client.close()
+        gateway.close()
+
+
+def _dies_softly(*_: Any, **__: Any) -> Any:
+    raise Unavailable("the database is away")
+
+
+def test_metrics_count_what_readers_and_receivers_know(
+    url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    bad = receivers(says(b""))
+    gateway = with_hooks(url, time, monkeypatch, bad.url)
+
+    def read() -> dict[str, float]:
+        with gateway.database.reading() as connection:
+            families = text_string_to_metric_families(metrics(connection, gateway.tallies(), ["forum"], time.now))
+        return {
+            sample.name.removeprefix("peerveil_gateway_") + sample.labels.get("le", ""): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    try:
+        submit(gateway)
+        Heartbeat(gateway, Journal("test"), lambda: {"publishing": True})._beat(stopping=False)
+        before = read()
+        assert (before["released_total"], before["part_up"], before["clock_halted"]) == (0, 1, 0)
+        time.advance(1000)
+        work(gateway)
+        Deliveries(gateway, Journal("test")).step()
+        after = read()
+        assert (after["released_total"], after["late_total"], after["lateness_seconds_count"]) == (1, 1, 1)
+        assert after["lateness_seconds_bucket60"] == 0 < after["lateness_seconds_bucket+Inf"]
+        assert (after["webhook_waiting"], after["webhook_failures"], after["webhook_dead_letters"]) == (1, 1, 0)
+        assert (after["part_up"], after["heartbeat_seconds"]) == (0, 1000)  # silent
+        time.step(3600)
+        with pytest.raises(Halted):
+            work(gateway)
+        assert (read()["clock_halted"], read()["clock_step_seconds"]) == (1, 3600)
+    finally:
         gateway.close()
 
 

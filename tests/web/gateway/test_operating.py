@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import ssl
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -19,10 +22,8 @@ from peerveil.web.common import Journal, Vault
 from peerveil.web.common.errors import Forbidden, Gone, NotFound, Unavailable
 from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway import (
-    Follower,
     Gateway,
     GatewaySettings,
-    OpenReviewPoster,
     Space,
     approve_reveal,
     backup,
@@ -32,8 +33,9 @@ from peerveil.web.gateway import (
     request_reveal,
     restore,
 )
+from peerveil.web.gateway.receivers import Attempt
 from peerveil.web.gateway.tables import frames, hooks
-from peerveil.web.gateway.webhooks import Attempt, Deliveries, sign
+from peerveil.web.gateway.webhooks import Deliveries, sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,19 +47,21 @@ if TYPE_CHECKING:
 class Receiver:
     """A platform that takes webhooks, and fails when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Path | None = None) -> None:
         self.seen: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.answer = 200
+        self.refuses = "\0"  # a word that no item may hold
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 outer.headers.append((body, self.headers["Peerveil-Timestamp"], self.headers["Peerveil-Signature"]))
-                if outer.answer == 200:
+                answer = 500 if outer.refuses.encode() in body else outer.answer
+                if answer == 200:
                     outer.seen += json.loads(body)["items"]
-                self.send_response(outer.answer)
+                self.send_response(answer)
                 if outer.answer == 302:
                     self.send_header("Location", "/elsewhere")
                 self.end_headers()
@@ -66,12 +70,18 @@ class Receiver:
                 pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self._scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+            self._scheme = "https"
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server.server_port}/hook"
+        return f"{self._scheme}://127.0.0.1:{self.server.server_port}/hook"
 
     def close(self) -> None:
         self.server.shutdown()
@@ -90,7 +100,7 @@ def test_webhooks_are_signed_in_order_and_tried_again(
     url: str, make: Any, time: FakeTime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
-    gateway = make(url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET"}])
+    gateway = make(url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET", "allow": ["127.0.0.1"]}])
     deliveries = Deliveries(gateway, Journal("test"))
     for k in range(5):
         submit(gateway, "t", str(k), actor=f"a{k}")
@@ -134,7 +144,7 @@ def test_two_workers_do_not_deliver_the_same(
     sqlite_url: str, make: Any, time: FakeTime, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "a secret of the platform")
-    gateway = make(sqlite_url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET"}])
+    gateway = make(sqlite_url, webhooks=[{"url": receiver.url, "secret_env": "HOOK_SECRET", "allow": ["127.0.0.1"]}])
     submit(gateway)
     time.advance(1000)
     work(gateway)
@@ -152,64 +162,6 @@ def test_a_webhook_without_a_secret_is_refused(sqlite_url: str, make: Any, monke
     monkeypatch.delenv("NO_SECRET", raising=False)
     with pytest.raises(BadInput, match="NO_SECRET"):
         make(sqlite_url, webhooks=[{"url": "https://x", "secret_env": "NO_SECRET"}])
-
-
-# ---- adapters ---------------------------------------------------------------------------------------------------
-
-
-class FeedOfItems:
-    """A client that serves items by number."""
-
-    def __init__(self, count: int) -> None:
-        self.items = [
-            {"id": str(k), "thread": "f1", "content": f"c{k}", "reply_to": "0" if k == 2 else None, "posted_at": ""}
-            for k in range(count)
-        ]
-
-    def page(self, space: str, after: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
-        start = int(after or 0)
-        return self.items[start : start + 3], str(min(start + 3, len(self.items)))
-
-
-class OpenReview:
-    """The two calls that a poster makes."""
-
-    def __init__(self) -> None:
-        self.notes: list[dict[str, Any]] = []
-
-    def post_note_edit(self, **edit: Any) -> None:
-        self.notes.append(edit["note"] | {"id": f"note{len(self.notes)}", "invitation": edit["invitation"]})
-
-    def get_notes(self, **query: Any) -> list[dict[str, Any]]:
-        return [note for note in self.notes if note["forum"] == query["forum"]]
-
-
-def test_a_follower_goes_on_where_it_was_and_openreview_gets_each_note_once(tmp_path: Path) -> None:
-    platform = OpenReview()
-    poster = OpenReviewPoster(platform, invitation="V/Submission{thread}/-/Comment", signature="V/Chairs")
-    calls = 0
-
-    def failing(item: dict[str, Any]) -> None:
-        nonlocal calls
-        calls += 1
-        poster(item)
-        if calls == 2:
-            raise ConnectionError  # after the note was posted, before that was written down
-
-    source: Any = FeedOfItems(7)
-    state = tmp_path / "state.json"
-    with pytest.raises(ConnectionError):
-        Follower(source, "forum", failing, state).step()
-    follower = Follower(source, "forum", failing, state)
-    while follower.step():
-        pass
-    assert [note["content"]["comment"]["value"] for note in platform.notes] == [f"c{k}" for k in range(7)]
-    assert platform.notes[2]["replyto"] == "note0"
-    assert platform.notes[0]["invitation"] == "V/Submissionf1/-/Comment"
-    assert calls == 8
-    state.write_text("nonsense")
-    with pytest.raises(BadInput, match="follower"):
-        follower.step()
 
 
 # ---- copies -----------------------------------------------------------------------------------------------------
@@ -348,6 +300,8 @@ def test_nobody_reads_a_held_post_alone(url: str, make: Any, time: FakeTime) -> 
         ({"gap": "45m", "longest": 0}, "longest"),
         ({"gap": "45m", "webhooks": [{"url": "ftp://x", "secret_env": "A"}]}, "https"),
         ({"gap": "45m", "webhooks": [{"url": "https://x"}]}, "secret_env"),
+        ({"gap": "45m", "webhooks": [{"url": "https://u:p@x", "secret_env": "A"}]}, "without a name"),
+        ({"gap": "45m", "webhooks": [{"url": "https://x", "secret_env": "A", "allow": ["home"]}]}, "networks"),
     ],
 )
 def test_bad_spaces_are_refused(table: dict[str, Any], said: str) -> None:
@@ -360,8 +314,12 @@ def test_a_space_survives_the_database() -> None:
         "gap": "45m", "gaps": {"t": "2h"}, "quiet": {"start": "22:00", "end": "07:00", "zone": "Europe/Zurich"},
         "deadline": "2027-01-31T23:59:00Z", "mechanism": "uniform", "declared": True, "epsilon": "1/3",
     }  # fmt: skip
-    space = Space.read("forum", table)
+    hook = {"url": "https://forum.example.org/in", "secret_env": "A", "allow": ["10.0.0.0/8"]}
+    space = Space.read("forum", table | {"webhooks": hook})
     assert Space.from_json(space.to_json()) == space
+    old = json.loads(space.to_json()) | {"webhooks": [["https://forum.example.org/in", "A"]]}
+    del old["demo"]
+    assert Space.from_json(json.dumps(old)).webhooks[0].allow == ()
     assert space.longest_delay("t") > space.longest_delay("u")
     assert "everything still held appears at once" in space.in_words()
     with pytest.raises(BadInput, match="small letters"):
@@ -464,6 +422,16 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(capsys, "gateway", "restore", "b.backup", "--db", "new.db")[0] == 0
     assert run(capsys, "gateway", "page", "--out", "page")[0] == 0
     assert (tmp_path / "page" / "operator.html").exists()
+    accounts = Path("accounts.txt")
+    accounts.write_text("lee\n\nmax, jr\n", encoding="utf-8")
+    bulk = ("gateway", "token", "--space", "forum", "--role", "author", "--actors", str(accounts))
+    lines = run(capsys, *bulk)[1].splitlines()
+    assert [line.rpartition(",")[0] for line in lines] == ["actor", "lee", '"max, jr"']
+    assert run(capsys, *bulk, "--actor", "kim")[0] == 2
+    rows = json.loads(run(capsys, "gateway", "tokens", "list", "--json")[1])
+    (lee,) = [row["id"] for row in rows if row["actor"] == "lee"]
+    assert run(capsys, "gateway", "tokens", "revoke", lee)[0] == 0
+    assert run(capsys, "gateway", "tokens", "revoke", "nobody")[0] == 2
     operator = run(capsys, "gateway", "token", "--space", "*", "--role", "operator")[1].strip()
     monkeypatch.setenv("PEERVEIL_TOKEN", operator)
     assert run(capsys, "gateway", "reveal")[0] == 2
@@ -526,3 +494,215 @@ def test_serving_before_init_says_to_run_init_and_that_works(
         line.split("│")[2].strip() for line in out.splitlines() if line.startswith("│ next")
     }
     assert run(capsys, "gateway", "token", "--space", "forum", "--role", "reader")[0] == 0
+
+
+# ---- keys, databases, dead letters and the demonstration, by commands -------------------------------------------------
+
+
+def test_a_key_is_rotated_and_the_old_one_removed_only_when_nothing_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEERVEIL_KEY", raising=False)
+    assert run(capsys, "gateway", "key", "rotate")[0] == 2  # nothing there yet
+    assert run(capsys, "gateway", "init")[0] == 0
+    key_file = tmp_path / "gateway.key"
+    old = key_file.read_text().strip()
+    name = old.partition(":")[0]
+    with Gateway("gateway.db", Vault.read(old)) as gateway:
+        receipt = submit(gateway, "t", "held over the change")["receipt"]
+    code, out, _ = run(capsys, "gateway", "key", "rotate", "--json")
+    assert code == 0
+    new = json.loads(out)["key"]
+    assert key_file.read_text().strip().endswith(f",{old}")
+    assert key_file.stat().st_mode & 0o077 == 0
+    for wrong, said in ((name, "still seals"), (new, "an old key"), ("other", "an old key")):
+        code, _, err = run(capsys, "gateway", "key", "rotate", "--drop", wrong)
+        assert code == 2
+        assert said in err
+    rows = {row["what"]: row for row in json.loads(run(capsys, "gateway", "doctor", "--json")[1])}
+    assert "still seals" in rows[f"old key {name}"]["found"]
+    assert run(capsys, "gateway", "init")[0] == 0  # or serve: seals anew
+    rows = {row["what"]: row for row in json.loads(run(capsys, "gateway", "doctor", "--json")[1])}
+    assert rows[f"old key {name}"]["do"].endswith(f"--drop {name}")
+    assert run(capsys, "gateway", "key", "rotate", "--drop", name)[0] == 0
+    assert name not in key_file.read_text()
+    with Gateway("gateway.db", Vault.read(key_file.read_text())) as gateway:
+        token = gateway.issue_token(role="author", space="forum", actor="kim")
+        assert gateway.status(gateway.tokens.check(f"Bearer {token}"), receipt) == "held"
+    with pytest.raises(BadInput, match="key"):
+        Gateway("gateway.db", Vault.read(old))
+    monkeypatch.setenv("PEERVEIL_KEY", key_file.read_text().strip())
+    assert "peerveil gateway key new" in run(capsys, "gateway", "key", "rotate")[2]
+    printed = run(capsys, "gateway", "key", "new")[1]
+    assert len(Vault.read(printed).names) == 1
+
+
+def test_init_writes_the_database_that_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from peerveil.web.gateway.settings import example
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEERVEIL_KEY", raising=False)
+    assert run(capsys, "gateway", "init", "--db", "elsewhere.db")[0] == 0
+    assert not (tmp_path / "gateway.db").exists()
+    assert GatewaySettings.find().db == str(tmp_path / "elsewhere.db")
+    assert run(capsys, "gateway", "doctor")[0] == 0  # without --db
+    file = tmp_path / "two.toml"
+    file.write_text(example("postgresql://gateway@db.example.org/gateway"))
+    assert GatewaySettings.read(file).db == "postgresql://gateway@db.example.org/gateway"
+    code, _, err = run(capsys, "gateway", "init", "--db", "postgresql://u:swordfish@h/d", "--config", "three.toml")
+    assert code == 2
+    assert "swordfish" not in err
+    assert not (tmp_path / "three.toml").exists()
+
+
+def test_dead_letters_are_listed_and_replayed_by_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from peerveil.web.gateway.tables import letters
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PEERVEIL_KEY", raising=False)
+    monkeypatch.setenv("FORUM_SECRET", "a secret of the platform")
+    assert run(capsys, "gateway", "init")[0] == 0
+    text = (tmp_path / "gateway.toml").read_text().replace("# webhooks", "webhooks")
+    (tmp_path / "gateway.toml").write_text(text)
+    assert run(capsys, "gateway", "init")[0] == 0
+    (state,) = json.loads(run(capsys, "gateway", "webhooks", "list", "--json")[1])
+    assert (state["host"], state["waiting"], state["dead"]) == ("forum.example.org", 0, 0)
+    with Gateway("gateway.db", Vault.find("gateway.key")) as gateway, gateway.database.writing("x") as connection:
+        row = {
+            "hook": state["name"],
+            "after": 0,
+            "sent": 0,
+            "last": 7,
+            "given_up_at": 1,
+            "problem": "x",
+            "state": "dead",
+        }
+        connection.execute(letters.insert().values(**row))
+    assert "7" in run(capsys, "gateway", "webhooks", "list")[1]
+    code, out, _ = run(capsys, "gateway", "doctor")
+    assert code == 1
+    assert "webhooks replay" in out
+    assert "7 items" in run(capsys, "gateway", "webhooks", "replay", state["name"])[1]
+    assert run(capsys, "gateway", "webhooks", "replay", "nobody")[0] == 2
+
+
+def test_a_demonstration_says_everywhere_that_it_is_none_of_the_real_thing(tmp_path: Path) -> None:
+    import io
+
+    from tests.web.common.client import Client
+
+    from peerveil.web.gateway import create_app
+    from peerveil.web.gateway.demo import demo_settings
+
+    (space,) = demo_settings(None).spaces
+    assert (space.gap, space.window, space.grid) == (45, 5, 1)
+    assert space.longest_delay("t") < 80
+    log = io.StringIO()
+    with Gateway(str(tmp_path / "demo.db"), Vault.read(KEY), create=True) as gateway:
+        gateway.configure([space])
+        assert gateway.space("forum").demo
+        token = gateway.issue_token(role="author", space="forum", actor="kim")
+        operator = gateway.issue_token(role="operator", space="*")
+        client = Client(create_app(gateway, Journal("test", log)))
+        try:
+            headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": "k"}
+            answer = client.post("/v1/spaces/forum/posts", json={"thread": "t", "content": "x"}, headers=headers)
+            seen = [answer.text, *(client.get(f"/v1/spaces/forum/feed{kind}").text for kind in ("", ".atom", ".rss"))]
+            seen.append(client.get("/operator", headers={"Authorization": f"Bearer {operator}"}).text)
+        finally:
+            client.close()
+    assert answer.status_code == 202
+    assert all("not private" in text for text in seen)
+    assert "demonstration_not_private" in log.getvalue()
+    assert "not private" in str(space)
+
+
+@pytest.mark.slow
+def test_a_key_is_rotated_through_kills_and_no_post_is_lost(tmp_path: Path) -> None:
+    """Killed before the new key is used, while it is, and after the old one is gone; all posts come out once."""
+    import subprocess
+    import time as real_time
+
+    from tests.web.common.process import COMMAND, Served
+
+    from peerveil.web.gateway import GatewayClient
+
+    def command(*words: str) -> str:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PEERVEIL_")}
+        done = subprocess.run(
+            [*COMMAND, *words], cwd=tmp_path, env=inherited, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    command("gateway", "init")
+    file = tmp_path / "gateway.toml"
+    settings = file.read_text().replace('"45m"', '"12s"').replace('"5m"', '"2s"').replace('"1m"', '"1s"')
+    file.write_text(settings.replace("# public", "public"))
+    command("gateway", "init")
+    author = command("gateway", "token", "--space", "forum", "--role", "author", "--actor", "kim")
+    old = (tmp_path / "gateway.key").read_text().partition(":")[0]
+    serve = ["gateway", "serve", "--port", "0"]
+    sent: list[str] = []
+
+    def post(served: Served, count: int) -> None:
+        client = GatewayClient(served.base, author)
+        for _ in range(count):
+            sent.append(f"post {len(sent)}")
+            client.submit("forum", f"t{len(sent)}", sent[-1])
+
+    served = Served(serve, tmp_path, tmp_path, {})
+    post(served, 5)
+    command("gateway", "key", "rotate")  # while it runs
+    post(served, 5)
+    served.kill()
+    for _ in range(3):  # each start seals anew, and is killed in the middle of something
+        served = Served(serve, tmp_path, tmp_path, {})
+        post(served, 5)
+        served.kill()
+    command("gateway", "init")
+    command("gateway", "key", "rotate", "--drop", old)
+    assert old not in (tmp_path / "gateway.key").read_text()
+    served = Served(serve, tmp_path, tmp_path, {})
+    try:
+        post(served, 5)
+        client, end = GatewayClient(served.base), real_time.monotonic() + 120
+        while len(list(client.feed("forum"))) < len(sent) and real_time.monotonic() < end:
+            real_time.sleep(0.5)
+        assert sorted(item["content"] for item in client.feed("forum")) == sorted(sent)
+    finally:
+        served.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("postgres_url")
+def test_no_process_shows_the_password_of_the_database(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of several processes: what everybody on the machine can read of them, /proc/PID/cmdline, has no password."""
+    from tests.web.common.process import Served
+
+    address = postgres_url.replace("tester@", "tester:swordfish@")
+    environment = {"PEERVEIL_GATEWAY_DB": address, "PEERVEIL_KEY": KEY, "PYTHONUNBUFFERED": "1"}
+    (tmp_path / "gateway.toml").write_text('[spaces.forum]\ngap = "45m"\n')
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    served = Served(["gateway", "serve", "--processes", "2", "--port", str(port)], tmp_path, tmp_path, environment)
+    try:
+        lines = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                lines[process.name] = (process / "cmdline").read_bytes()
+        ours = [line for line in lines.values() if str(port).encode() in line]
+        assert len(ours) == 3  # the one that watches, and two that serve
+        assert not any(b"swordfish" in line for line in lines.values())
+        assert "swordfish" not in served.said()
+    finally:
+        served.stop()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 PEOPLE = 8
 ROUNDS = 40
+TICK = 0.1  # seconds; on a machine with too little time for its ticks, missed ones would show
 
 
 # ---- broken on purpose ------------------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ def occupied_frames(gateway: Gateway) -> dict[int, int]:
 
 def serve(gateway: Gateway, frames: int) -> None:
     """Posts at random moments, so that about half of the frames are occupied."""
-    rng, tick = random.Random(3), 0.025
+    rng, tick = random.Random(3), TICK
     gateway.group.start()
     end = real_time.monotonic() + frames * tick
     number = 0
@@ -297,10 +298,10 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
     server = timed_server()
     try:
         gateway = Gateway(server.fresh(), Vault.read(KEY), create=True)
-        gateway.configure([Space.read("forum", SETTINGS)], tick_ms=25)
+        gateway.configure([Space.read("forum", SETTINGS)], tick_ms=round(1000 * TICK))
         if hasty:
             gateway.group = Hasty(gateway)
-        serve(gateway, 1600)
+        serve(gateway, 900)
         with gateway.database.reading() as connection:
             query = (
                 "SELECT seq, extract(epoch FROM pg_xact_commit_timestamp(xmin)) AS at FROM gateway_journal ORDER BY seq"
@@ -310,10 +311,10 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
         gateway.close()
     finally:
         server.remove()
-    phase = {seq: moment % 0.025 for seq, moment in at.items()}
-    middle = np.angle(np.mean(np.exp(2j * np.pi * np.array(list(phase.values())) / 0.025))) / (2 * np.pi) * 0.025
+    phase = {seq: moment % TICK for seq, moment in at.items()}
+    middle = np.angle(np.mean(np.exp(2j * np.pi * np.array(list(phase.values())) / TICK))) / (2 * np.pi) * TICK
     looks = {
-        "offset": {seq: (value - middle + 0.0125) % 0.025 for seq, value in phase.items()},
+        "offset": {seq: (value - middle + TICK / 2) % TICK for seq, value in phase.items()},
         "gap": {seq: moment - at[seq - 1] for seq, moment in at.items() if seq - 1 in at},
     }
     for name, values in looks.items():
@@ -334,7 +335,7 @@ def test_pages_of_the_log_do_not_say_which_frames_are_occupied(
     tmp_path: Path, unpadded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway = Gateway(str(tmp_path / "gateway.db"), Vault.read(KEY), create=True)
-    gateway.configure([Space.read("forum", SETTINGS)], tick_ms=25)
+    gateway.configure([Space.read("forum", SETTINGS)], tick_ms=round(1000 * TICK))
     event.listen(gateway.database.engine, "connect", _keep_log)
     gateway.database.engine.dispose()
     if unpadded:

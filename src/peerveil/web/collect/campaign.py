@@ -36,11 +36,11 @@ from typing import Any, Final, Self
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.exact import whole
-from peerveil.core.files import read_toml, regular_file
+from peerveil.core.files import read_toml, regular_file, words
 from peerveil.core.guarantee import Guarantee, read_epsilon
 from peerveil.core.randomness import Response
 from peerveil.rankings import LocalProtocol
-from peerveil.study.spec import only, words
+from peerveil.study.spelling import only
 from peerveil.truth.client import FORMAT as LABELS_FORMAT
 from peerveil.truth.guarantee import PERSON
 from peerveil.web.common.values import read_flag, read_time

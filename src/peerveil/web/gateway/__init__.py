@@ -6,8 +6,8 @@ It takes a post, answers at once, and publishes it at a random later time, exact
   :func:`create_app`, :class:`GatewayWorker`.
 - **Use**: :class:`GatewayClient`, which returns a :class:`Receipt` or raises
   :class:`Refused`.
-- **Adapt**: :class:`Follower`, :class:`OpenReviewPoster`, :func:`check_signature` for receivers of webhooks,
-  :func:`atom` and :func:`rss`.
+- **Adapt**: :class:`Follower` with :class:`OpenReviewPoster`, :class:`HotCRPPoster` or :class:`DiscoursePoster`,
+  :func:`check_signature` for receivers of webhooks, :func:`atom` and :func:`rss`.
 - **Operate**: :func:`backup`, :func:`restore`, :func:`examine`, :func:`operator_page`, :func:`request_reveal`,
   :func:`approve_reveal` and :func:`read_audit`.
 
@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from peerveil.web.common.client import Refused
+    from peerveil.web.gateway.adapters import DiscoursePoster, HotCRPPoster, OpenReviewPoster
     from peerveil.web.gateway.app import create_app
     from peerveil.web.gateway.backups import backup, restore
-    from peerveil.web.gateway.client import Follower, GatewayClient, OpenReviewPoster, Receipt
+    from peerveil.web.gateway.client import Follower, GatewayClient, Receipt
     from peerveil.web.gateway.core import Gateway
     from peerveil.web.gateway.feed import atom, rss
     from peerveil.web.gateway.health import examine
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from peerveil.web.gateway.webhooks import check_signature
 
 __all__ = [
+    "DiscoursePoster",
     "Follower",
     "Gateway",
     "GatewayClient",
     "GatewaySettings",
     "GatewayWorker",
+    "HotCRPPoster",
     "OpenReviewPoster",
     "Receipt",
     "Refused",
@@ -56,9 +59,10 @@ __all__ = [
 ]
 
 _MODULES: Final = {
+    "adapters": ("DiscoursePoster", "HotCRPPoster", "OpenReviewPoster"),
     "app": ("create_app",),
     "backups": ("backup", "restore"),
-    "client": ("Follower", "GatewayClient", "OpenReviewPoster", "Receipt", "Refused"),
+    "client": ("Follower", "GatewayClient", "Receipt", "Refused"),
     "core": ("Gateway",),
     "feed": ("atom", "rss"),
     "health": ("examine",),

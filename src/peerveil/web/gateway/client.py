@@ -1,8 +1,8 @@
-"""A client in plain Python, and adapters that hand published posts to a platform.
+"""A client in plain Python, and a follower that hands published posts to a platform.
 
 :class:`Follower` reads the feed and calls a function for each item; it writes down how far it came after each. A crash
-between the call and the note repeats one item, so the function should know an id that it has handled, as
-:class:`OpenReviewPoster` does.
+between the call and the note repeats one item, so the function should know an id that it has handled, as the posters in
+:mod:`~peerveil.web.gateway.adapters` do.
 
 >>> client = GatewayClient("http://127.0.0.1:8711", "pv_" + "x" * 43)
 >>> client
@@ -10,12 +10,13 @@ between the call and the note repeats one item, so the function should know an i
 """
 
 import json
+import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from peerveil.core.errors import BadInput, Verbatim
@@ -24,6 +25,8 @@ from peerveil.web.common.client import Refused, ServiceClient
 
 _TIMEOUT_SECONDS: Final = 30.0
 _PAGE: Final = 100
+_LONGEST_PAUSE_SECONDS: Final = 600.0
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -52,27 +55,42 @@ class GatewayClient(ServiceClient):
         reply_to: str | None = None,
         batch: bool = False,
         key: str | None = None,
+        author: str | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> Receipt:
-        """Hand in a post. Give your own ``key`` if the attempt should outlive this process."""
-        body = {"thread": thread, "content": content, "reply_to": reply_to, "batch": batch}
-        headers = {"Idempotency-Key": secrets.token_hex(16) if key is None else key}
+        """Hand in a post. Give your own ``key`` if the attempt should outlive this process.
+
+        With a platform's token, every call about posts needs the ``author``: the account for which it is made.
+        """
+        body: dict[str, Any] = {"thread": thread, "content": content, "reply_to": reply_to, "batch": batch}
+        body |= {} if metadata is None else {"metadata": metadata}
         path = f"/v1/spaces/{quote(space, safe='')}/posts"
-        return Receipt(**self._call("POST", path, json.dumps(body).encode(), headers))
+        return _receipt(self._call("POST", path, json.dumps(body).encode(), _headers(author, key, keyed=True)))
 
-    def edit(self, receipt: str, content: str) -> str:
-        """Replace the text of a held post."""
-        return self._state("PATCH", receipt, json.dumps({"content": content}).encode())
+    def edit(
+        self,
+        receipt: str,
+        content: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+        author: str | None = None,
+    ) -> str | Receipt:
+        """Replace the text: of a held post at once, of a published one later (then the answer is a receipt)."""
+        body = {"content": content} | ({} if metadata is None else {"metadata": metadata})
+        return self._change("PATCH", receipt, json.dumps(body).encode(), _headers(author, key, keyed=True))
 
-    def withdraw(self, receipt: str) -> str:
-        """Take a held post back."""
-        return self._state("DELETE", receipt)
+    def withdraw(self, receipt: str, *, key: str | None = None, author: str | None = None) -> str | Receipt:
+        """Take a held post back, or have a published one removed later (then the answer is a receipt)."""
+        return self._change("DELETE", receipt, None, _headers(author, key, keyed=True))
 
-    def status(self, receipt: str) -> str:
+    def status(self, receipt: str, *, author: str | None = None) -> str:
         """``held``, ``posted`` or ``withdrawn``."""
-        return self._state("GET", receipt)
+        return str(self._change("GET", receipt, None, _headers(author)))
 
-    def _state(self, method: str, receipt: str, body: bytes | None = None) -> str:
-        return str(self._call(method, f"/v1/posts/{quote(receipt, safe='')}", body)["state"])
+    def _change(self, method: str, receipt: str, body: bytes | None, headers: dict[str, str]) -> str | Receipt:
+        answer = self._call(method, f"/v1/posts/{quote(receipt, safe='')}", body, headers)
+        return _receipt(answer) if "receipt" in answer else str(answer["state"])
 
     def page(self, space: str, after: str | None = None, limit: int = _PAGE) -> tuple[list[dict[str, Any]], str]:
         """Items of the feed behind a cursor, and the cursor behind them."""
@@ -90,23 +108,56 @@ class GatewayClient(ServiceClient):
     def healthy(self) -> bool:
         """Whether the gateway takes and publishes posts."""
         try:
-            return bool(self._call("GET", "/healthz")["status"] == "ok")
+            return bool(self._call("GET", "/readyz")["status"] == "ready")
         except Refused:
             return False
 
 
+def _receipt(answer: dict[str, Any]) -> Receipt:
+    return Receipt(answer["receipt"], answer["longest_delay"])
+
+
+def _headers(author: str | None, key: str | None = None, *, keyed: bool = False) -> dict[str, str]:
+    named = {} if author is None else {"Peerveil-Author": author.encode().decode("latin-1")}
+    return named | ({"Idempotency-Key": secrets.token_hex(16) if key is None else key} if keyed else {})
+
+
+class Unavailable(Refused):
+    """A platform cannot take an item now: hand the same item over again, at least ``retry_after_seconds`` later."""
+
+    def __init__(self, status: int, message: str, retry_after_seconds: float = 0.0) -> None:
+        super().__init__(status, "unavailable", message)
+        self.retry_after_seconds = retry_after_seconds
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Unavailable, (self.status, str(self), self.retry_after_seconds)
+
+
+class Undeliverable(Refused):
+    """A platform will not take this item, whereas others may pass."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, "undeliverable", message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Undeliverable, (self.status, str(self))
+
+
 @dataclass(frozen=True)
 class Follower:
-    """Follows a space's feed and hands every item to ``handle``.
+    """Follows a space's feed and hands every item to ``handle``, at least once.
 
     Parameters
     ----------
     client, space
         Where the feed is; the token must be a reader's.
     handle
-        Called with each item (``id``, ``thread``, ``content``, ``reply_to``, ``posted_at``), in the order of the feed.
+        Called with each item (``id``, ``thread``, ``content``, ``reply_to``, ``posted_at``, ``kind``, ``changes``,
+        ``metadata``), in the order of the feed. Of kind ``edit`` and ``removed`` it is about the post that it ``changes``. An
+        item for which it raises :class:`Undeliverable` is logged and set aside in the state file; the others go on.
     state
-        A file that keeps the cursor and the ids that were handed over since.
+        A file that keeps the cursor, the ids that were handed over since, and what was set aside. One follower uses it at
+        a time.
     """
 
     client: GatewayClient
@@ -116,101 +167,71 @@ class Follower:
 
     def step(self) -> int:
         """Hand over what is new; how many items it was."""
-        cursor, done = self._read()
-        items, following = self.client.page(self.space, cursor, _PAGE)
-        new = [item for item in items if item["id"] not in done]
+        state = self._read()
+        items, following = self.client.page(self.space, state["cursor"], _PAGE)
+        new = [item for item in items if item["id"] not in state["done"]]
         for item in new:
-            self.handle(item)
-            done.add(item["id"])
-            self._write(cursor, done)
+            try:
+                self.handle(item)
+            except Undeliverable as refusal:
+                _LOG.warning("item %s of thread %s set aside: %s", item["id"], item["thread"], refusal)
+                state["undelivered"].append({"item": item, "reason": str(refusal)})
+            state["done"].append(item["id"])
+            self._write(state)
         if items:
-            self._write(following, set())
+            self._write(state | {"cursor": following, "done": []})
         return len(new)
 
     def run(self, pause: float = 5.0, stop: Callable[[], bool] = lambda: False) -> None:
-        """Follow until ``stop()``."""
-        while not stop():
-            if not self.step():
-                time.sleep(pause)
+        """Follow until ``stop()``. While gateway or platform cannot be reached, try again with growing pauses.
 
-    def _read(self) -> tuple[str | None, set[str]]:
+        What needs an operator, such as a token that was refused, ends it with :class:`Refused`; nothing is lost then.
+        """
+        failures = 0
+        while not stop():
+            try:
+                new, wait_seconds, failures = self.step(), 0.0, 0
+            except Refused as refusal:
+                is_passing = isinstance(refusal, Unavailable) or refusal.status in (0, 429) or refusal.status >= 500
+                if not is_passing:
+                    raise
+                _LOG.warning("trying again: %s", refusal)
+                failures += 1
+                wait_seconds = getattr(refusal, "retry_after_seconds", 0.0)
+                new = 0
+            if not new:
+                time.sleep(max(wait_seconds, min(pause * 2.0**failures, _LONGEST_PAUSE_SECONDS)))
+
+    def undelivered(self) -> list[dict[str, Any]]:
+        """What was set aside: each an ``item`` and a ``reason``."""
+        return list(self._read()["undelivered"])
+
+    def retry(self) -> int:
+        """Hand over again what was set aside, say after a thread was added; how many items were taken.
+
+        Not while :meth:`run` uses the same file.
+        """
+        state = self._read()
+        waiting = state["undelivered"]
+        for entry in waiting:
+            try:
+                self.handle(entry["item"])
+            except Undeliverable as refusal:
+                _LOG.warning("item %s stays set aside: %s", entry["item"]["id"], refusal)
+                continue
+            state = state | {"undelivered": [other for other in state["undelivered"] if other is not entry]}
+            self._write(state)
+        return len(waiting) - len(state["undelivered"])
+
+    def _read(self) -> dict[str, Any]:
+        empty: dict[str, Any] = {"cursor": None, "done": [], "undelivered": []}
         try:
             state = json.loads(Path(self.state).read_text(encoding="utf-8"))
-            return state["cursor"], set(state["done"])
+            return empty | {"cursor": state["cursor"], "done": list(state["done"])} | dict(state)
         except FileNotFoundError:
-            return None, set()
+            return empty
         except (ValueError, KeyError, TypeError):
             raise BadInput(str(self.state), got=Verbatim("no state of a follower"), want="its own file") from None
 
-    def _write(self, cursor: str | None, done: set[str]) -> None:
-        write_text(self.state, json.dumps({"cursor": cursor, "done": sorted(done)}))
-
-
-class OpenReviewClient(Protocol):
-    """The two calls of OpenReview's own client (API 2) that the poster needs; the platform supplies and signs it in."""
-
-    def post_note_edit(self, **edit: Any) -> Any:
-        """Post a note edit."""
-
-    def get_notes(self, **query: Any) -> Any:
-        """Find notes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenReviewPoster:
-    """Posts every published item as a note, when it is published and not before: OpenReview keeps each note's own
-    milliseconds.
-
-    Parameters
-    ----------
-    client
-        OpenReview's client, signed in by the platform.
-    invitation
-        The invitation to post under; ``{thread}`` stands for the item's thread, as in
-        ``"Venue/Submission{thread}/-/Public_Comment"``.
-    signature
-        Whose name stands under the notes.
-    forums
-        The forum of each thread. Threads that it lacks are taken for forums themselves.
-    readers
-        Who may read them.
-
-    Notes
-    -----
-    The item's id goes into the note (``peerveil_id``), and is looked for before posting: an item that is handed over twice
-    is posted once. The mapping from items to notes, for replies, is kept by the platform in those same notes.
-    """
-
-    client: OpenReviewClient = field(kw_only=False)
-    invitation: str
-    signature: str
-    forums: Mapping[str, str] | None = None
-    readers: tuple[str, ...] = ("everyone",)
-
-    def __call__(self, item: Mapping[str, Any]) -> None:
-        """Post one item, unless it is there."""
-        forum = (self.forums or {}).get(item["thread"], item["thread"])
-        notes = {self._item_id(note): note for note in self.client.get_notes(forum=forum)}
-        if item["id"] in notes:
-            return
-        parent = notes.get(item["reply_to"]) if item["reply_to"] is not None else None
-        note = {
-            "forum": forum,
-            "replyto": forum if parent is None else _field(parent, "id"),
-            "signatures": [self.signature],
-            "readers": list(self.readers),
-            "content": {"comment": {"value": item["content"]}, "peerveil_id": {"value": item["id"]}},
-        }
-        self.client.post_note_edit(
-            invitation=self.invitation.replace("{thread}", item["thread"]), signatures=[self.signature], note=note
-        )
-
-    @staticmethod
-    def _item_id(note: Any) -> str | None:
-        content = _field(note, "content") or {}
-        value = content.get("peerveil_id", {})
-        return value.get("value") if isinstance(value, dict) else value
-
-
-def _field(note: Any, name: str) -> Any:
-    return note.get(name) if isinstance(note, dict) else getattr(note, name, None)
+    def _write(self, state: dict[str, Any]) -> None:
+        write_text(self.state, json.dumps(state), private=True)

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -19,8 +19,10 @@ from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway.compaction import INTERVAL_SECONDS
 from peerveil.web.gateway.feed import Cursors, Item, read_items
+from peerveil.web.gateway.fence import NotLeading
 from peerveil.web.gateway.frames import Sealer
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment
+from peerveil.web.gateway.keys import keys_in_use
 from peerveil.web.gateway.leader import Leader
 from peerveil.web.gateway.posts import HELD, LEAVING, WITHDRAWN
 from peerveil.web.gateway.publish import Publisher
@@ -31,7 +33,7 @@ from peerveil.web.gateway.tally import Tally
 from peerveil.web.gateway.ticks import Ticks
 from peerveil.web.gateway.watch import Halted, Watch
 
-ROLES: Final = ("author", "reader", "operator")
+ROLES: Final = ("author", "reader", "operator", "platform")
 _PATIENCE_SECONDS: Final = 30.0  # for an answer of the process that leads
 _REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings
 
@@ -117,32 +119,43 @@ class Gateway(Closable):
         book = {
             name: value for name, value in (("tick_ms", tick_ms), ("frame_bytes", frame_bytes)) if value is not None
         }
-        secrets_of = {url: _secret(name, f"spaces.{s.name}.webhooks") for s in listed for url, name in s.webhooks}
+        secrets_of = {h.url: _secret(h.secret_env, f"spaces.{s.name}.webhooks") for s in listed for h in s.webhooks}
         with self.database.writing("open") as connection:
-            resealed = self._reseal_secret(connection)
+            self._reseal_secrets(connection)
             if book:
                 connection.execute(update(version).values(**book))
             for space in listed:
                 update_or_insert(connection, spaces, {"name": space.name}, {"settings": space.to_json()}, last=0)
                 self._configure_hooks(connection, space, secrets_of)
         self._spaces = (0.0, {})
-        if resealed:  # and so is everything else
-            self.leader.compact()
+        self._reseal_posts()
 
-    def _reseal_secret(self, connection: Connection) -> bool:
-        """Seal the secret with the current key, so that an older one can be taken away."""
+    def _reseal_secrets(self, connection: Connection) -> None:
+        """Seal the gateway's secret and those of webhooks with the current key, so that an older one can be taken away."""
         sealed = bytes(connection.execute(select(version.c.secret).with_for_update()).scalar_one())
-        differs = Vault.key_of(sealed) != self.vault.current
-        if differs:
-            secret = self.vault.open(sealed, about=SECRET)
-            connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
-        return differs
+        if Vault.key_of(sealed) == self.vault.current:
+            return
+        secret = self.vault.open(sealed, about=SECRET)
+        connection.execute(update(version).values(secret=self.vault.seal(secret, about=SECRET)))
+        for row in connection.execute(select(hooks.c.name, hooks.c.secret)).all():
+            sealed = self.vault.seal(self.vault.open(bytes(row.secret), about=row.name), about=row.name)
+            connection.execute(update(hooks).where(hooks.c.name == row.name).values(secret=sealed))
+
+    def _reseal_posts(self) -> None:
+        """Seal journal and state with the current key; if another process leads, that does it by the clock."""
+        old = self.vault.names - {self.vault.current}
+        if old:
+            with self.database.reading("open") as connection:
+                in_use = keys_in_use(connection)
+            if any(in_use.get(name) for name in old):
+                with suppress(NotLeading):
+                    self.leader.compact()
 
     def _configure_hooks(self, connection: Connection, space: Space, secrets_of: dict[str, str]) -> None:
         last = connection.execute(select(spaces.c.last).where(spaces.c.name == space.name)).scalar_one()
-        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0}
+        fresh = {"space": space.name, "after": last, "attempts": 0, "next_try": 0, "since": 0, "problem": ""}
         connection.execute(update(hooks).where(hooks.c.space == space.name).values(active=0))
-        for url, _ in space.webhooks:
+        for url in (hook.url for hook in space.webhooks):
             name = f"{space.name}-{sha256(url.encode()).hexdigest()[:8]}"
             values = {"secret": self.vault.seal(secrets_of[url].encode(), about=name), "active": 1}
             update_or_insert(connection, hooks, {"name": name}, values, url=url, **fresh)
@@ -166,17 +179,29 @@ class Gateway(Closable):
 
     def issue_token(self, *, role: str, space: str, actor: str = "") -> str:
         """A new token; authors need an actor, who is the person behind a pseudonym or an account of the platform."""
-        if role == "author" and not actor.strip():
-            raise BadInput(
-                "--actor", got=actor, want="the author's account on your platform; it never leaves the gateway"
-            )
-        if space == EVERYWHERE and role != "operator":
+        return self.issue_tokens(role=role, space=space, actors=[actor])[0]
+
+    def issue_tokens(self, *, role: str, space: str, actors: Sequence[str]) -> list[str]:
+        """A new token for each actor, together: how many were issued when is all that a copy of the database shows."""
+        for actor in actors:
+            if role == "author" and not actor.strip():
+                raise BadInput(
+                    "--actor", got=actor, want="the author's account on your platform; it never leaves the gateway"
+                )
+            if role == "platform" and actor:
+                raise BadInput("--actor", got=actor, want="none: a platform names the author of each request")
+        if space == EVERYWHERE and role not in ("operator", "platform"):
             raise BadInput("--space", got=space, want="one space, for authors and readers")
         if space != EVERYWHERE and space not in self.spaces:
             listed = ", ".join(sorted(self.spaces)) or "none yet"
             raise BadInput("--space", got=space, want=f"a space of this gateway ({listed})")
         with self.database.writing("open") as connection:
-            return self.tokens.issue(connection, role=role, scope=space, actor=actor)
+            return self.tokens.issue_many(connection, role=role, scope=space, actors=actors)
+
+    def revoke_token(self, name: str, scope: str = EVERYWHERE) -> bool:
+        """Make the token of an id worthless; whether there is one. Other processes know within half a minute."""
+        with self.database.writing("open") as connection:
+            return self.tokens.revoke(connection, name, scope)
 
     # ---- posts --------------------------------------------------------------------------------------------------
 

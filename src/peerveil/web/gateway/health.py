@@ -3,8 +3,13 @@
 Each process writes every few seconds which of its threads run. A thread that has died is named by ``/healthz`` of its own
 process at once, and by ``peerveil gateway doctor`` from any machine. A process that was killed falls silent, and doctor
 says so unless another one does the same work.
+
+``/healthz`` says whether this process should be restarted; ``/readyz`` whether posts that it takes will be published: the
+database answers, the clock is not in doubt, and publishing runs in some process. It answers from the memory of the last
+heartbeat, without the database, so the time of the answer does not depend on what the database is doing.
 """
 
+import math
 import os
 import secrets
 import threading
@@ -19,12 +24,16 @@ from peerveil.web.common import Journal
 from peerveil.web.common.database import SECOND, database_time, insert_rows
 from peerveil.web.common.vault import VARIABLE, Vault
 from peerveil.web.gateway.core import Gateway
-from peerveil.web.gateway.tables import VERSION, beats, clock, frames, hooks, state, tokens
+from peerveil.web.gateway.keys import keys_in_use
+from peerveil.web.gateway.tables import VERSION, beats, frames, state, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict
+from peerveil.web.gateway.watch import Halted, Watch
+from peerveil.web.gateway.webhooks import read_webhooks
 
 _INTERVAL_SECONDS: Final = 5.0
 _SILENT: Final = 60 * SECOND  # without a heartbeat for this long, a part counts as dead
 _KEEP: Final = 3600 * SECOND
+_STALE_SECONDS: Final = 3 * _INTERVAL_SECONDS
 _PARTS: Final = {  # what runs in the background, and how it is started
     "publishing": "peerveil gateway serve, or work",
     "webhooks": "peerveil gateway serve, or work",
@@ -43,6 +52,8 @@ class Heartbeat(threading.Thread):
         self._process = secrets.token_hex(8)
         self._stopping = threading.Event()
         self._known_dead: set[str] = set()
+        self._looked_at = -math.inf
+        self._problems: list[str] = []
 
     def stop(self) -> None:
         """Record that this process ends on purpose. Call it while the threads still run."""
@@ -52,6 +63,13 @@ class Heartbeat(threading.Thread):
     def alive(self) -> dict[str, bool]:
         """Of each part of this process whether it runs."""
         return {**self._parts(), "heartbeat": self.is_alive()}
+
+    def problems(self) -> list[str]:
+        """Why posts that are taken here would not be published; nothing if they would."""
+        dead = [f"{part} is dead in this process" for part, alive in self.alive().items() if not alive]
+        if time.monotonic() - self._looked_at > _STALE_SECONDS:
+            return [*dead, "the database does not answer"]
+        return [*dead, *self._problems]
 
     def run(self) -> None:
         """Called by :meth:`start`."""
@@ -80,6 +98,8 @@ class Heartbeat(threading.Thread):
             ]
             insert_rows(connection, beats, rows, replace=True)
             connection.execute(delete(beats).where(beats.c.at < now - _KEEP))
+            self._problems = list(_obstacles(connection, self._gateway.watch, now))
+        self._looked_at = time.monotonic()
 
 
 def read_heartbeats(connection: Connection, now: int) -> dict[str, tuple[str, int]]:
@@ -93,6 +113,27 @@ def read_heartbeats(connection: Connection, now: int) -> dict[str, tuple[str, in
             silent = newest.state != "stopped" and now - newest.at > _SILENT
             states[part] = ("silent" if silent else newest.state, max(0, now - newest.at))
     return states
+
+
+def _halted(connection: Connection, watch: Watch) -> Halted | None:
+    """Why the time is not certain, if so."""
+    try:
+        watch.now(connection)
+    except Halted as halted:
+        return halted
+    return None
+
+
+def _obstacles(connection: Connection, watch: Watch, now: int) -> Iterator[str]:
+    """What keeps posts from being published, wherever it is."""
+    halted = _halted(connection, watch)
+    if halted is not None:
+        yield f"halted: the clock is in doubt ({halted.kind})"
+    states = read_heartbeats(connection, now)
+    for part in _PARTS:
+        state = states.get(part, ("not started", 0))[0]
+        if state in ("dead", "silent") or (part == "publishing" and state != "running"):
+            yield f"{part} is {state}"
 
 
 @dataclass(frozen=True)
@@ -122,10 +163,11 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     yield HealthCheck("tables", True, f"version {VERSION} at {gateway.database.shown}")
     where = "the environment" if os.environ.get(VARIABLE) else "a file"
     yield HealthCheck("key", True, f"{gateway.vault.current!r} opens the gateway (from {where})")
+    yield from _old_keys(connection, gateway.vault)
     foreign = _has_foreign_keys(connection, gateway.vault)
     result = "their key is missing" if foreign else "their key is here"
     yield HealthCheck("sealed posts", not foreign, result, f"put the old key back into {VARIABLE}, behind the new one")
-    yield from _time(connection)
+    yield from _time(connection, gateway.watch)
     beats_by_part = read_heartbeats(connection, gateway.watch.source(connection))
     for part, command in _PARTS.items():
         state, ago = beats_by_part.get(part, ("not started yet", 0))
@@ -139,12 +181,22 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
     roles = set(connection.execute(select(tokens.c.role).where(tokens.c.state == "good").distinct()).scalars())
     remedy = "peerveil gateway token --space ..."
     yield HealthCheck("tokens", bool(roles), ", ".join(sorted(roles)) or "none yet", remedy, fails=False)
-    failing = connection.execute(select(hooks.c.name).where(hooks.c.active == 1, hooks.c.attempts >= 5)).scalars().all()
-    remedy = "look at the receiver; nothing is lost, it is tried again"
-    yield HealthCheck("webhooks", not failing, ", ".join(failing) or "none is failing", remedy)
+    for webhook in read_webhooks(connection, gateway.watch.source(connection)):
+        remedy = "look at the receiver; then peerveil gateway webhooks replay, if there are dead letters"
+        yield HealthCheck(f"webhook {webhook.name}", not webhook.is_failing, webhook.in_words(), remedy)
     for name, counts in sorted(gateway.tallies().items()):
         if any(counts[f"fit_{k}"] for k in range(BINS)):
             yield HealthCheck(f"delays in {name}", *fit_verdict(counts))
+
+
+def _old_keys(connection: Connection, vault: Vault) -> Iterator[HealthCheck]:
+    """Of each old key, whether it can be removed."""
+    tables = keys_in_use(connection)
+    for name in sorted(vault.names - {vault.current}):
+        needed = ", ".join(sorted(tables.get(name, ())))
+        result = f"still seals something in {needed}" if needed else "seals nothing any more"
+        remedy = "restart what runs, and wait" if needed else f"peerveil gateway key rotate --drop {name}"
+        yield HealthCheck(f"old key {name}", False, result, remedy, fails=False)
 
 
 def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
@@ -157,12 +209,14 @@ def _has_foreign_keys(connection: Connection, vault: Vault) -> bool:
     return any(Vault.key_of(body) not in vault.names for body in sealed)
 
 
-def _time(connection: Connection) -> Iterator[HealthCheck]:
-    row = connection.execute(select(clock)).one()
-    running = row.state == "running"
-    result = "running" if running else f"halted: it moved by {row.step / SECOND:,.0f} s (a {row.state})"
+def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:
+    halted = _halted(connection, watch)
+    result = "running" if halted is None else halted.reason
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
-    yield HealthCheck("clock", running, result, remedy)
+    yield HealthCheck("clock", halted is None, result, remedy)
+    result = "by NTP, as the kernel says" if watch.reference() is not None else "the kernel knows of no NTP"
+    remedy = "run NTP; without it, confirm the clock after each restart of the machine"
+    yield HealthCheck("clock synchronized", watch.reference() is not None, result, remedy, fails=False)
     apart = database_time(connection) / SECOND - time.time()
     yield HealthCheck(
         "this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)"

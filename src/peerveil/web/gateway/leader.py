@@ -6,7 +6,6 @@ known, everything in memory is dropped, whoever waits is refused, and memory is 
 same as a crash, and there is one way to recover from both.
 """
 
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,13 +23,13 @@ from peerveil.web.gateway.fence import LeaderLock, NotLeading, check_fence
 from peerveil.web.gateway.frames import Sealer, write_frame
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment, Outcome, Submit
 from peerveil.web.gateway.memory import Memory
-from peerveil.web.gateway.posts import TALLIES, Post
+from peerveil.web.gateway.posts import POSTING, TALLIES, Post
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
 from peerveil.web.gateway.tally import Tally
 
-_PUBLIC_ID: Final = re.compile(r"[0-9a-f]{32}")
+_ID_LENGTH: Final = 32  # of a public id; a receipt is longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +164,14 @@ class Leader:
 
     def _public_parents(self, requests: Sequence[AuthorRequest]) -> Mapping[str, tuple[str, str]]:
         """Space and thread of the published posts that requests answer."""
-        named = {str(r.reply_to) for r in requests if isinstance(r, Submit) and _PUBLIC_ID.fullmatch(r.reply_to or "")}
+        named = {str(r.reply_to) for r in requests if isinstance(r, Submit) and len(r.reply_to or "") == _ID_LENGTH}
+        named = {name for name in named if name.isalnum()}
         if not named:
             return {}
         with self._database.reading("take") as connection:
-            query = select(feed.c.id, feed.c.space, feed.c.thread).where(among(connection, feed.c.id, sorted(named)))
+            query = select(feed.c.id, feed.c.space, feed.c.thread).where(
+                among(connection, feed.c.id, sorted(named)), feed.c.kind == POSTING
+            )
             return {row.id: (row.space, row.thread) for row in connection.execute(query)}
 
     def written_tallies(self) -> dict[str, Tally]:

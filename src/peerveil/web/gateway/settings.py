@@ -4,6 +4,9 @@ Options come from a TOML file; ``PEERVEIL_GATEWAY_NAME`` in the environment wins
 are refused, and secrets come from the environment only.
 """
 
+from __future__ import annotations
+
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,23 +14,26 @@ from typing import Any, Final, Self
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
-from peerveil.core.files import read_toml
-from peerveil.study.spec import only, table
+from peerveil.core.files import read_toml, table
+from peerveil.study.spelling import only
 from peerveil.web.common import Vault
 from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.space import Space, read_seconds
-from peerveil.web.gateway.watch import LONGEST_PAUSE, TOLERANCE, Watch
+from peerveil.web.gateway.watch import LONGEST_PAUSE, TOLERANCE, Watch, machine_time, synchronized_time
 
 PREFIX: Final = "PEERVEIL_GATEWAY"
 DEFAULT: Final = Path("gateway.toml")
 """The configuration file, if none is named."""
-_OPTIONS: Final = {"port": int, "processes": int} | dict.fromkeys(
+_OPTIONS: Final = {"port": int, "processes": int, "clock_synchronized": bool} | dict.fromkeys(
     ("db", "host", "key_file", "clock_tolerance", "longest_pause"), str
 )
 
-EXAMPLE: Final = """\
+_FLAGS: Final = {"true": True, "false": False}
+
+_HEAD: Final = """\
 # A peerveil gateway. Everything can also be set in the environment: PEERVEIL_GATEWAY_PORT=8080 wins over port = ...
-db = "gateway.db"            # or postgresql://user@host/database
+"""
+_REST: Final = """\
 host = "127.0.0.1"           # put a web server with TLS in front
 port = 8711
 key_file = "gateway.key"     # used if the environment has no PEERVEIL_KEY
@@ -39,10 +45,16 @@ window = "5m"                # comments of one person this close are one sitting
 grid = "1m"                  # posts appear at whole minutes
 # quiet = { start = "22:00", end = "07:00", zone = "Europe/Zurich" }
 # deadline = 2027-01-31T23:59:00Z
+# limit = "20/1h"             # of one author; more is refused with 429
 # public = true              # the feed needs no token
-# webhooks = [{ url = "https://forum.example.org/incoming", secret_env = "FORUM_SECRET" }]
+# webhooks = [{ url = "https://forum.example.org/incoming", secret_env = "FORUM_SECRET" }]  # allow = ["10.0.0.0/8"]
 # gaps learned from an earlier log, instead of gap: history = "lastyear.csv", percentile = 25, per = "thread"
 """
+
+
+def example(db: str = "gateway.db") -> str:
+    """A configuration to begin with; a path in it is meant from where the file is."""
+    return f"{_HEAD}db = {json.dumps(db)}  # a file, or postgresql://user@host/database\n{_REST}"
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,18 @@ class GatewaySettings:
     port: int = 8711
     processes: int = 1
     key_file: str | None = None
+    clock_synchronized: bool = False
+    """Whether the machine's clock is right after each start, although its kernel does not say so."""
     clock_tolerance: float = TOLERANCE / SECOND
     longest_pause: float = LONGEST_PAUSE / SECOND
     spaces: tuple[Space, ...] = ()
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str] | None, db: str | None = None) -> Self:
-        """The settings of a file and of the environment; an address given on the command line wins."""
+    def read(cls, path: str | os.PathLike[str] | None, db: str | None = None, *, demo: bool = False) -> Self:
+        """The settings of a file and of the environment; an address given on the command line wins.
+
+        For a demonstration, the spaces are public and their minutes become seconds.
+        """
         content = {} if path is None else read_toml(path, "--config")[1]
         only(content, (*_OPTIONS, "spaces"), str(path))
         folder = Path() if path is None else Path(path).parent
@@ -74,7 +91,8 @@ class GatewaySettings:
             options["db"] = db
         elif "db" in options and ":" not in options["db"]:
             options["db"] = str(folder / options["db"])  # a path in the file is meant from where the file is
-        return cls(**options, spaces=tuple(Space.read(name, table(spaces, name), str(folder)) for name in spaces))
+        read = tuple(Space.read(name, table(spaces, name), str(folder), demo=demo) for name in spaces)
+        return cls(**options, spaces=read)
 
     def __post_init__(self) -> None:
         whole(self.port, "port", 0, 65_535)
@@ -91,7 +109,9 @@ class GatewaySettings:
 
     def watch(self) -> Watch:
         """The watch on time."""
-        return Watch(tolerance=round(self.clock_tolerance * SECOND), longest_pause=round(self.longest_pause * SECOND))
+        reference = machine_time if self.clock_synchronized else synchronized_time
+        tolerance, pause = round(self.clock_tolerance * SECOND), round(self.longest_pause * SECOND)
+        return Watch(tolerance=tolerance, longest_pause=pause, reference=reference)
 
 
 def _read_options(content: dict[str, Any], path: str) -> dict[str, Any]:
@@ -99,7 +119,7 @@ def _read_options(content: dict[str, Any], path: str) -> dict[str, Any]:
     environment = {name: os.environ[variable] for name, variable in variables.items() if variable in os.environ}
     options = {name: content[name] for name in _OPTIONS if name in content}
     for name, text in environment.items():
-        options[name] = int(text) if _OPTIONS[name] is int and text.isdecimal() else text
+        options[name] = int(text) if _OPTIONS[name] is int and text.isdecimal() else _FLAGS.get(text, text)
     for name, value in options.items():
         if type(value) is not _OPTIONS[name]:
             place = variables[name] if name in environment else f"{path}: {name}"

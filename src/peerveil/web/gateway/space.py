@@ -11,6 +11,8 @@ of all T. Readers see a function of that vector and of what is public:
   the deadline are refused, so the guarantee is for neighbors in which both comments arrived before it.
 - *replies* to a post that is still held: max(T, P + D'), P being when the parent appears and D' a delay of their own, drawn
   independently. A function of the vector, the public reply tree and independent noise (:mod:`.memory`).
+- *edits and removals* of published posts are events of their author, which count and are delayed like posts
+  (:mod:`peerveil.web.gateway.changes`).
 - *order* of what appears together, and of the whole backlog after downtime: random, independent of everything.
 - *downtime*: the set published at a moment is a function of the vector and of the moments at which the worker ran, which
   do not depend on arrivals.
@@ -28,25 +30,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, time, timedelta
 from functools import cached_property, lru_cache, partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from peerveil.core.errors import BadInput, one_of
 from peerveil.core.exact import whole
 from peerveil.core.guarantee import Guarantee
-from peerveil.study.spec import only
+from peerveil.study.spelling import only
 from peerveil.timing.base import DelayMechanism
 from peerveil.timing.delays import named_mechanism
 from peerveil.timing.durations import in_words, parse_duration
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
+from peerveil.web.gateway.rates import parse_limit, read_limit
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _WEIGHT: Final = (
     0.5  # of zero-inflated delays: the mean delays of both kinds of posts count alike. (1 would be uniform)
 )
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_MINUTE: Final = 60.0
+NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
 _FINEST_GRID: Final = SECOND // 1000
 _LONGEST_POST: Final = 200_000  # characters
 
@@ -87,6 +94,15 @@ class Quiet:
 
 
 @dataclass(frozen=True)
+class Webhook:
+    """A receiver: its address, the variable that holds its secret, and the private networks that it may be in."""
+
+    url: str
+    secret_env: str
+    allow: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Space:
     """The settings of one space. Durations in seconds.
 
@@ -109,7 +125,11 @@ class Space:
     declared: bool = False
     public: bool = False
     longest: int = 20_000
-    webhooks: tuple[tuple[str, str], ...] = ()
+    limit: str = ""
+    """How much one author may hand in, such as ``20/1h``; nothing for no limit."""
+    webhooks: tuple[Webhook, ...] = ()
+    demo: bool = False
+    """Whether minutes are seconds, to show how it works; nobody is protected."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -123,12 +143,13 @@ class Space:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         for gap in {self.gap, *self.gaps.values()}:
             self._mechanism(gap)  # refuses what cannot be
+        read_limit(self.limit, f"{self.name}.limit")
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".") -> Self:
-        """A space from its table in the configuration file."""
+    def read(cls, name: str, table: Mapping[str, Any], folder: str = ".", *, demo: bool = False) -> Self:
+        """A space from its table in the configuration file; for a demonstration, minutes become seconds."""
         where = f"spaces.{name}"
         only(table, (*_READERS, "gap", "gaps", "history", "percentile", "per"), where)
         values = {key: read(table[key], f"{where}.{key}") for key, read in _READERS.items() if key in table}
@@ -139,6 +160,10 @@ class Space:
             gaps = {str(k): read_seconds(v, f"{where}.gaps.{k}") for k, v in table.get("gaps", {}).items()}
         else:
             raise BadInput(f"{where}.gap", got=None, want="a gap such as 45m, or a history to learn it from")
+        if demo:
+            gap, gaps = gap / _MINUTE, {thread: length / _MINUTE for thread, length in gaps.items()}
+            values |= {key: values.get(key, getattr(cls, key)) / _MINUTE for key in ("window", "grid")}
+            values |= {"demo": True, "public": True}
         space = cls(name, gap, gaps, **values)
         if space.mechanism == "zero-inflated" and space.base.unbatched.atom == 0:
             # the best share of posts that wait is all of them: one that is called otherwise would promise what it is not
@@ -157,7 +182,12 @@ class Space:
         """The settings from the database."""
         values = json.loads(text)
         quiet, webhooks = values["quiet"], values["webhooks"]
-        built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": tuple(map(tuple, webhooks))}
+        # earlier versions wrote a list of address and variable
+        named = [
+            hook if isinstance(hook, dict) else dict(zip(("url", "secret_env"), hook, strict=True)) for hook in webhooks
+        ]
+        hooks = tuple(Webhook(**hook | {"allow": tuple(hook.get("allow", ()))}) for hook in named)
+        built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": hooks}
         return cls(**values | built)
 
     # ---- delays -------------------------------------------------------------------------------------------------
@@ -188,6 +218,16 @@ class Space:
     def grid_micros(self) -> int:
         """Microseconds between two moments at which posts appear."""
         return round(self.grid * SECOND)
+
+    @property
+    def most(self) -> int:
+        """How many posts of one author are taken within :attr:`limit_micros`."""
+        return parse_limit(self.limit)[0]
+
+    @property
+    def limit_micros(self) -> int:
+        """Microseconds for which the limit counts."""
+        return parse_limit(self.limit)[1]
 
     def longest_delay(self, thread: str) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
@@ -234,7 +274,8 @@ class Space:
 
     def in_words(self) -> str:
         """The guarantee, and what the space adds to it, for its operator and its authors."""
-        words = [str(self.guarantee), "A person has one history for all spaces of this gateway."]
+        words = [*([NOT_PRIVATE] if self.demo else []), str(self.guarantee)]
+        words.append("A person has one history for all spaces of this gateway.")
         if self.gaps:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:
@@ -248,7 +289,8 @@ class Space:
         return " ".join(words)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.base}, on a grid of {in_words(self.grid)}"
+        marked = f"{self.name} ({NOT_PRIVATE[:-1]})" if self.demo else self.name
+        return f"{marked}: {self.base}, on a grid of {in_words(self.grid)}"
 
 
 @lru_cache(maxsize=10_000)
@@ -284,13 +326,28 @@ def _read_quiet(value: Any, where: str) -> Quiet:
     return Quiet(**{key: str(part) for key, part in value.items()})
 
 
-def _read_webhooks(value: Any, where: str) -> tuple[tuple[str, str], ...]:
-    for hook in value if isinstance(value, list) else [value]:
-        if not isinstance(hook, dict) or set(hook) != {"url", "secret_env"}:
-            raise BadInput(where, got=hook, want='[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]')
-        if not str(hook["url"]).startswith(("https://", "http://")):
-            raise BadInput(f"{where}.url", got=hook["url"], want="an address that begins with https://")
-    return tuple((str(hook["url"]), str(hook["secret_env"])) for hook in value)
+def _read_webhooks(value: Any, where: str) -> tuple[Webhook, ...]:
+    return tuple(_read_webhook(hook, where) for hook in (value if isinstance(value, list) else [value]))
+
+
+def _read_webhook(hook: Any, where: str) -> Webhook:
+    if not isinstance(hook, dict) or not {"url", "secret_env"} <= set(hook) <= {"url", "secret_env", "allow"}:
+        raise BadInput(where, got=hook, want='[{ url = "https://...", secret_env = "NAME_OF_A_VARIABLE" }]')
+    url, allow = str(hook["url"]), hook.get("allow", [])
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.username
+    except ValueError:
+        usable = False
+    if not usable or not url.isprintable() or " " in url:
+        want = "an address that begins with https://, without a name and password"
+        raise BadInput(f"{where}.url", got=url, want=want)
+    for network in allow if isinstance(allow, list) else [None]:
+        try:
+            ip_network(str(network))
+        except ValueError:
+            raise BadInput(f"{where}.allow", got=allow, want='networks, such as ["10.1.2.0/24"]') from None
+    return Webhook(url, str(hook["secret_env"]), tuple(str(network) for network in allow))
 
 
 _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
@@ -303,6 +360,7 @@ _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "declared": read_flag,
     "public": read_flag,
     "longest": partial(whole, low=1, high=_LONGEST_POST),
+    "limit": read_limit,
     "webhooks": _read_webhooks,
 }
 """Of each key of a space's table, how it is read; defaults are those of :class:`Space`."""

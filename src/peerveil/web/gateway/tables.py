@@ -9,8 +9,9 @@ feed      what readers see                                                      
 spaces    settings, and the feed's newest position                              the same
 clock     the latest time acted on, and confirmed steps                         when something was last published
 tokens    hashes of tokens, sealed actors                                       how many, for which space and role
-audit     who asked to read a held post, sealed                                 how many requests and approvals, when
-hooks     how far each webhook has come                                         the same
+audit     who asked to read a held post, or took one down, sealed               how many, when
+hooks     how far each webhook has come, and its failures                       the same
+letters   which parts of the feed the receiver of a webhook did not take        the same
 beats     which background parts run in which process                           the same
 ========= ===================================================================== =====================================
 
@@ -21,7 +22,7 @@ beats     which background parts run in which process                           
 import secrets
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Index, Integer, LargeBinary, MetaData, Table, Text
 
 from peerveil.storage import Schema, guard, keys, required, version_table
 from peerveil.web.common.tokens import token_table
@@ -54,8 +55,10 @@ clock = Table(
     *keys(id=Integer),
     *required(
         high=BigInteger,  # the latest time that was acted on
-        boot=Text,
-        stopwatch=BigInteger,
+        boot=Text,  # the start of the machine on which that was
+        stopwatch=BigInteger,  # of that start of the machine, at that time
+        ahead=BigInteger,  # the gateway's time less the database's clock, then
+        sure=Integer,  # whether NTP confirmed it, then
         state=Text,  # running, step or pause
         step=BigInteger,
         confirmed=Integer,  # how often an operator has confirmed the clock
@@ -89,14 +92,26 @@ feed = Table(
     *required(thread=Text, content=Text, posted_at=BigInteger),
     Column("reply_to", Text),
     Column("metadata", Text),  # what the platform gave along with the post, as it is
+    Column("kind", Text, nullable=False, server_default="post"),  # post, edit or removed
+    Column("changes", Text),  # the id of the post that an edit or a removal changes
     sqlite_with_rowid=False,
 )
+_is_change = feed.c.changes.is_not(None)
+Index("gateway_feed_changes", feed.c.changes, sqlite_where=_is_change, postgresql_where=_is_change)
 hooks = Table(
     "gateway_hooks",
     metadata,
     *keys(name=Text),
     *required(space=Text, url=Text, secret=LargeBinary),
     *required(after=BigInteger, attempts=Integer, next_try=BigInteger, active=Integer),
+    *required(since=BigInteger, problem=Text),  # of the failures in a row: the first one's time, the last one's kind
+)
+letters = Table(
+    "gateway_letters",
+    metadata,
+    *keys(hook=Text, after=BigInteger),  # items behind this position of the feed were not delivered
+    *required(sent=BigInteger, last=BigInteger, given_up_at=BigInteger, problem=Text),
+    *required(state=Text),  # dead or replay; items up to ``sent`` were accepted in a replay
 )
 audit = Table(
     "gateway_audit",
@@ -104,7 +119,7 @@ audit = Table(
     *keys(number=Integer),
     *required(
         at=BigInteger,
-        action=Text,  # request or approve
+        action=Text,  # request, approve or removal
         request=Integer,  # the number of the request that is made or approved
         body=LargeBinary,  # operator, receipt and reason, sealed
     ),
@@ -122,7 +137,8 @@ def schema(vault: Vault) -> Schema:
 
     def first_rows() -> dict[Table, dict[str, Any]]:
         sealed = vault.seal(secrets.token_bytes(32), about=SECRET)
-        began = {"high": 0, "boot": "", "stopwatch": 0, "state": "running", "step": 0, "confirmed": 0, "shift": 0}
+        zeros = ("high", "stopwatch", "ahead", "sure", "step", "confirmed", "shift")
+        began = {"boot": "", "state": "running", **dict.fromkeys(zeros, 0)}
         book = {"generation": 0, "fence": 0, "leader": "", "tick_ms": TICK_MS, "frame_bytes": FRAME_BYTES}
         return {version: {"epoch": secrets.token_hex(8), "secret": sealed, **book}, clock: began}
 

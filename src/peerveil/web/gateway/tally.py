@@ -23,7 +23,9 @@ from peerveil.report import Page, svg
 from peerveil.report.figures import COLORS, figure_style, new_axes
 from peerveil.timing.durations import in_words, percent
 from peerveil.web.common.database import SECOND
-from peerveil.web.gateway.tables import clock, feed, hooks
+from peerveil.web.gateway.space import NOT_PRIVATE
+from peerveil.web.gateway.tables import clock, feed
+from peerveil.web.gateway.webhooks import read_webhooks
 
 if TYPE_CHECKING:
     from peerveil.core.randomness import Randomness
@@ -46,14 +48,6 @@ LATE_SECONDS: Final = 1.0
 _HOURS: Final = 48
 _HOUR: Final = 3600 * SECOND
 _BAND: Final = 4.5  # standard errors beyond which a bar is called wrong
-_HEAD: Final = """\
-# HELP peerveil_gateway_released_total Posts published.
-# TYPE peerveil_gateway_released_total counter
-# HELP peerveil_gateway_late_total Posts published more than a second after they were due.
-# TYPE peerveil_gateway_late_total counter
-# HELP peerveil_gateway_lateness_seconds Seconds between due and published.
-# TYPE peerveil_gateway_lateness_seconds histogram
-"""
 
 
 class Tally(Counter[str]):
@@ -72,24 +66,6 @@ class Tally(Counter[str]):
             for k in range(BINS):
                 self[f"fit_{k}"] += self[f"pending_{k}"]
                 self[f"pending_{k}"] = 0
-
-
-def metrics(tallies: Mapping[str, Mapping[str, int]], names: Sequence[str]) -> str:
-    """Figures of what was published, in the text format that monitoring systems read."""
-    lines = []
-    for space in names:
-        counts = Counter(tallies[space])
-        values = {"released_total": counts["released"], "late_total": counts["late"]}
-        lines += [f'peerveil_gateway_{name}{{space="{space}"}} {value}' for name, value in values.items()]
-        running = 0
-        for number, edge in enumerate((*EDGES_SECONDS, None)):
-            running += counts[f"lateness_{number}"]
-            label = "+Inf" if edge is None else f"{edge:g}"
-            lines.append(f'peerveil_gateway_lateness_seconds_bucket{{space="{space}",le="{label}"}} {running}')
-        total = counts["lateness_sum"] / SECOND
-        lines.append(f'peerveil_gateway_lateness_seconds_sum{{space="{space}"}} {total:.6f}')
-        lines.append(f'peerveil_gateway_lateness_seconds_count{{space="{space}"}} {running}')
-    return _HEAD + "".join(f"{line}\n" for line in lines)
 
 
 def place_delays(
@@ -149,6 +125,8 @@ def operator_page(gateway: Gateway, names: Sequence[str]) -> Page:
 def _add_space(page: Page, connection: Connection, space: Space, counts: Mapping[str, int], now: int) -> None:
     published, late = counts["released"], counts["late"]
     page.heading(space.name)
+    if space.demo:
+        page.warning("Demonstration", [NOT_PRIVATE])
     page.guarantee(space.in_words())
     recent = select(func.count()).where(feed.c.space == space.name, feed.c.posted_at > now - _HOUR)
     rows = {
@@ -159,8 +137,9 @@ def _add_space(page: Page, connection: Connection, space: Space, counts: Mapping
         "longest delay stated to authors": in_words(space.longest_delay("")),
         "time grid": in_words(space.grid),
     }
-    if space.webhooks:
-        rows["webhooks"] = _webhooks(connection, space.name)
+    for state in read_webhooks(connection, now):
+        if state.space == space.name:
+            rows[f"webhook {state.name}"] = state.in_words()
     page.table(["", ""], [list(row) for row in rows.items()])
     if not published:
         page.paragraph("Nothing has been published yet.")
@@ -177,12 +156,6 @@ def _add_space(page: Page, connection: Connection, space: Space, counts: Mapping
         f"{delays:,} delays in {BINS} parts that the mechanism makes equally likely: bars should be level, within the "
         f"band. {fit_verdict(counts)[1]}",
     )
-
-
-def _webhooks(connection: Connection, space: str) -> str:
-    rows = connection.execute(select(hooks.c.attempts).where(hooks.c.space == space, hooks.c.active == 1)).scalars()
-    failing = [attempts for attempts in rows if attempts]
-    return f"{len(failing)} failing, after up to {max(failing)} attempts" if failing else "all well"
 
 
 def _bars(positions: range, heights: Sequence[int], colors: Any, **more: Any) -> Any:

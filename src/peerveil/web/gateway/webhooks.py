@@ -1,46 +1,50 @@
 """Webhooks: the feed, sent to an address of the platform, signed, in order, at least once.
 
-A webhook follows the feed by a position of its own, so what it sends, and when it tries again, depends on what was
-published and on the receiver's answers, never on arrivals. Receivers drop items whose id they know.
+Each webhook follows the feed by a position of its own: that is its queue. What it sends, and when it tries again, depends
+on what was published and on the receiver's answers, never on arrivals. Receivers drop items whose id they know.
 
-Receivers are independent: each attempt has its own thread and a deadline for the whole of it. Whatever a receiver
-answers, or does not, is a failure of that attempt alone; it is recorded, and tried again after a pause that doubles.
-When the gateway stops, attempts under way are cut off.
+Receivers are independent: each attempt has its own thread and a deadline for the whole of it
+(:mod:`peerveil.web.gateway.receivers`). Whatever a receiver answers, or does not, is a failure of that attempt alone; it
+is recorded, and tried again after a pause that doubles, with jitter. An attempt after a failure sends fewer items, in the
+end a single one, so that one item that a receiver cannot take does not hold others back for long. When the gateway stops,
+attempts under way are cut off.
+
+**Dead letters.** When a receiver has failed without a break for :data:`GIVE_UP`, items that are older than that are set
+aside, and later ones are tried. An operator lists them and has them sent again (``peerveil gateway webhooks``). A dead
+letter is a part of the feed, named by its positions; it holds no texts.
 
 The signature is an HMAC-SHA256 under the webhook's secret of the timestamp, a dot and the body:
-``Peerveil-Signature: v1=<hex>``, ``Peerveil-Timestamp: <seconds>``.
+``Peerveil-Signature: v1=<hex>``, ``Peerveil-Timestamp: <seconds>``. Every endpoint has a secret of its own.
 """
 
 from __future__ import annotations
 
 import hmac
-import http.client
 import json
 import secrets
-import socket
 import ssl
-import struct
 import threading
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Connection, Row, delete, exists, func, insert, or_, select, update
 
 from peerveil.core.errors import BadInput
-from peerveil.web.common.client import NoRedirects
-from peerveil.web.common.database import SECOND
+from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.gateway.feed import Item, read_items
-from peerveil.web.gateway.tables import hooks, spaces
+from peerveil.web.gateway.receivers import AddressRefused, Attempt
+from peerveil.web.gateway.tables import feed, hooks, letters, spaces
 
 if TYPE_CHECKING:
     from peerveil.web.common import Journal
     from peerveil.web.gateway.core import Gateway
+
+GIVE_UP: Final = 3 * DAY
+"""After this long without one accepted attempt, older items become dead letters."""
 
 _DEADLINE_SECONDS: Final = 15.0  # for the whole of an attempt
 _MOST_ATTEMPTS: Final = 32  # at a time; webhooks that failed before get at most half of them
@@ -49,6 +53,7 @@ _MOST_ITEMS: Final = 100
 _IDLE_SECONDS: Final = 1.0  # between two looks while nothing is under way
 _CLAIM: Final = 60 * SECOND
 _LONGEST_PAUSE_SECONDS: Final = 3600.0
+_MANY_FAILURES: Final = 5
 _GRACE_SECONDS: Final = 3.0  # in which attempts that were cut off may still record it
 
 
@@ -95,10 +100,11 @@ class Deliveries:
         """Start an attempt for every webhook that has something to send, is due, and has none under way."""
         self._look_after()
         gateway = self._gateway
+        replayed = exists().where(letters.c.hook == hooks.c.name, letters.c.state == "replay")
         waiting = select(hooks).join(spaces, hooks.c.space == spaces.c.name)
-        waiting = waiting.where(hooks.c.active == 1, hooks.c.after < spaces.c.last).order_by(hooks.c.attempts)
+        waiting = waiting.where(hooks.c.active == 1, or_(hooks.c.after < spaces.c.last, replayed))
         with gateway.recording_halts(), gateway.database.reading() as connection:
-            rows = connection.execute(waiting).all()
+            rows = connection.execute(waiting.order_by(hooks.c.attempts)).all()
             now = gateway.watch.now(connection) if rows else 0
         begun = []
         for row in rows:
@@ -130,26 +136,38 @@ class Deliveries:
         with gateway.database.writing("deliver") as connection:
             if not connection.execute(update(hooks).where(mine).values(next_try=claim)).rowcount:
                 return 0  # another worker has it
-            items, last = read_items(connection, row.space, row.after, _MOST_ITEMS)
+            letter = None if row.attempts else _next_replay(connection, row.name)
+            items, last = _read_chunk(connection, row, letter)
+        problem = self._try(row, items, last, attempt) if items else ""
+        with gateway.recording_halts(), gateway.database.writing("deliver") as connection:
+            now = gateway.watch.now(connection)
+            claimed = (hooks.c.name == row.name) & (hooks.c.next_try == claim)
+            values: dict[str, Any]
+            if letter is not None:
+                _record_replay(connection, letter, last, problem)
+                values = {"next_try": now}
+            elif not problem:
+                values = {"attempts": 0, "next_try": now, "after": last, "since": 0, "problem": ""}
+            else:
+                values = _failure(connection, row, now, problem)
+            connection.execute(update(hooks).where(claimed).values(**values))
+        return 0 if problem else len(items)
+
+    def _try(self, row: Row[Any], items: list[Item], last: int, attempt: Attempt) -> str:
+        """Send some items; what went wrong, in a few words of our own, or nothing."""
         try:
-            accepted = self._send(row, items, last, attempt)
+            status = self._send(row, items, last, attempt)
+            problem = "" if 200 <= status < 300 else f"status {status}"
+        except AddressRefused as error:
+            problem = str(error)
         except Exception as error:  # whatever a receiver does, it is that receiver's failure
             self._journal.error("webhook_failed", error, hook=row.name)
-            accepted = False
-        attempts = 0 if accepted else row.attempts + 1
-        # the pause is random and depends on failures alone
-        longest = min(2.0 ** min(attempts, 12), _LONGEST_PAUSE_SECONDS)
-        pause = 0 if accepted else int(longest * (0.5 + secrets.randbelow(1000) / 1000) * SECOND)
-        if not accepted:
-            self._journal.write("webhook_refused", level="warning", hook=row.name, attempt=attempts)
-        with gateway.recording_halts(), gateway.database.writing("deliver") as connection:
-            next_try = gateway.watch.now(connection) + pause
-            values = {"attempts": attempts, "next_try": next_try, "after": last if accepted else row.after}
-            claimed = (hooks.c.name == row.name) & (hooks.c.next_try == claim)
-            connection.execute(update(hooks).where(claimed).values(**values))
-        return len(items) if accepted else 0
+            problem = getattr(error, "verify_message", "") or type(error).__name__
+        if problem:
+            self._journal.write("webhook_refused", level="warning", hook=row.name, attempt=row.attempts + 1)
+        return problem
 
-    def _send(self, row: Row[Any], items: list[Item], last: int, attempt: Attempt) -> bool:
+    def _send(self, row: Row[Any], items: list[Item], last: int, attempt: Attempt) -> int:
         content = {
             "space": row.space,
             "items": [vars(item) for item in items],
@@ -158,97 +176,114 @@ class Deliveries:
         body = json.dumps(content, ensure_ascii=False).encode()
         secret = self._gateway.vault.open(bytes(row.secret), about=row.name).decode()
         headers = sign(secret, body) | {"Content-Type": "application/json"}
-        return 200 <= attempt.post(row.url, body, headers, self._context) < 300
+        allowed = next((hook.allow for hook in self._gateway.space(row.space).webhooks if hook.url == row.url), ())
+        return attempt.post(row.url, body, headers, self._context, allowed)
 
 
-class Attempt(threading.Thread):
-    """One request to a receiver, in a thread of its own, with a deadline for the whole of it.
-
-    A time limit on single reads does not stop a receiver that sends one byte after the other. So the connection itself is
-    shut down when the time is over, or when the gateway stops: whatever the thread waits for then ends at once, be it the
-    TLS handshake, the upload or the answer. Of the answer only the status is read; headers have the limits of
-    ``http.client``.
-
-    ``work`` may use :meth:`post`; ``accepted`` is what it returned.
-    """
-
-    def __init__(self, name: str, seconds: float, work: Callable[[Attempt], int]) -> None:
-        super().__init__(name=f"webhook {name}", daemon=True)
-        self.accepted = 0
-        self._seconds = seconds
-        self.end = time.monotonic() + seconds
-        self._work = work
-        self._lock = threading.Lock()
-        self._handle: socket.socket | None = None
-        self._is_cut = False
-
-    def run(self) -> None:
-        """Called by :meth:`start`."""
-        try:
-            self.accepted = self._work(self)
-        finally:
-            with self._lock:
-                if self._handle is not None:
-                    self._handle.close()
-                self._handle = None
-
-    def cut(self) -> None:
-        """End the request now."""
-        with self._lock:
-            self._is_cut = True
-            if self._handle is not None:
-                with suppress(OSError):
-                    # the receiver is informed, and what it still sends is dropped
-                    self._handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                    self._handle.shutdown(socket.SHUT_RDWR)
-
-    def post(self, url: str, body: bytes, headers: Mapping[str, str], context: ssl.SSLContext) -> int:
-        """Send a body; the status of the answer. Redirects are not followed."""
-        request = urllib.request.Request(url, data=body, headers=dict(headers), method="POST")  # noqa: S310
-        try:
-            opener = urllib.request.build_opener(NoRedirects, _Connections(self, context))
-            with opener.open(request, timeout=self._seconds) as answer:
-                self._check_time()  # the library takes headers that were cut off for whole ones
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            error.close()
-            return error.code
-
-    def connection(self, kind: type[http.client.HTTPConnection], host: str, **options: Any) -> Any:
-        """A connection that can be cut off from its first moment on."""
-        connection = kind(host, **options)
-        vars(connection)["_create_connection"] = self._connect
-        return connection
-
-    def _connect(self, *arguments: Any, **options: Any) -> socket.socket:
-        connected = socket.create_connection(*arguments, **options)
-        with self._lock:
-            if self._is_cut:
-                connected.close()
-            self._check_time()
-            if self._handle is not None:
-                self._handle.close()
-            self._handle = connected.dup()  # TLS takes the socket over; this one stays ours
-        return connected
-
-    def _check_time(self) -> None:
-        if self._is_cut:
-            raise TimeoutError("the time for this request is over")
+# ---- the queue of a webhook -------------------------------------------------------------------------------------------
 
 
-class _Connections(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    """Opens the connections of an attempt."""
+def _read_chunk(connection: Connection, row: Row[Any], letter: Row[Any] | None) -> tuple[list[Item], int]:
+    """The items of the next attempt, and the position of the last one."""
+    if letter is None:
+        return read_items(connection, row.space, row.after, max(1, _MOST_ITEMS >> row.attempts))
+    limit = min(_MOST_ITEMS, letter.last - letter.sent)
+    items, last = read_items(connection, row.space, letter.sent, limit)
+    return items, last if items else letter.last
 
-    def __init__(self, attempt: Attempt, context: ssl.SSLContext) -> None:
-        super().__init__(context=context)
-        self._attempt, self._trusted = attempt, context
 
-    def http_open(self, request: urllib.request.Request) -> Any:
-        return self.do_open(partial(self._attempt.connection, http.client.HTTPConnection), request)
+def _failure(connection: Connection, row: Row[Any], now: int, problem: str) -> dict[str, Any]:
+    """What a webhook's row becomes after a failure; items that are too old become a dead letter."""
+    attempts, since, after = row.attempts + 1, row.since or now, row.after
+    if now - since >= GIVE_UP:
+        old = (feed.c.space == row.space, feed.c.position > after, feed.c.posted_at <= now - GIVE_UP)
+        last = connection.execute(select(func.max(feed.c.position)).where(*old)).scalar()
+        if last is not None:
+            key = {"hook": row.name, "after": after}
+            rest = {"sent": after, "last": last, "given_up_at": now, "problem": problem, "state": "dead"}
+            connection.execute(insert(letters).values(**key, **rest))
+            after = last
+    # the pause is random and depends on failures alone
+    longest = min(2.0 ** min(attempts, 12), _LONGEST_PAUSE_SECONDS)
+    pause = int(longest * (0.5 + secrets.randbelow(1000) / 1000) * SECOND)
+    return {"attempts": attempts, "next_try": now + pause, "after": after, "since": since, "problem": problem}
 
-    def https_open(self, request: urllib.request.Request) -> Any:
-        opened = partial(self._attempt.connection, http.client.HTTPSConnection)
-        return self.do_open(opened, request, context=self._trusted)
+
+def _next_replay(connection: Connection, hook: str) -> Row[Any] | None:
+    wanted = select(letters).where(letters.c.hook == hook, letters.c.state == "replay").order_by(letters.c.after)
+    return connection.execute(wanted.limit(1)).one_or_none()
+
+
+def _record_replay(connection: Connection, letter: Row[Any], last: int, problem: str) -> None:
+    """A dead letter after an attempt: shorter, gone, or dead again."""
+    own = (letters.c.hook == letter.hook) & (letters.c.after == letter.after)
+    if problem:
+        connection.execute(update(letters).where(own).values(state="dead", problem=problem))
+    elif last >= letter.last:
+        connection.execute(delete(letters).where(own))
+    else:
+        connection.execute(update(letters).where(own).values(sent=last))
+
+
+@dataclass(frozen=True)
+class WebhookState:
+    """What operators see of a webhook. Everything follows from the feed and from the receiver's answers."""
+
+    name: str
+    space: str
+    host: str
+    waiting: int
+    """Published items that the receiver has not accepted yet."""
+    attempts: int
+    failing_seconds: float
+    problem: str
+    dead: int
+    """Items in dead letters."""
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether an operator should look: five attempts in a row were not accepted, or items were set aside."""
+        return self.attempts >= _MANY_FAILURES or self.dead > 0
+
+    def in_words(self) -> str:
+        """How it stands, for doctor and page."""
+        failing = f"failing for {self.failing_seconds:,.0f} s ({self.attempts} attempts, {self.problem}); "
+        set_aside = f", {self.dead:,} in dead letters" if self.dead else ""
+        return f"{self.host}: {failing if self.attempts else ''}{self.waiting:,} waiting{set_aside}"
+
+
+def read_webhooks(connection: Connection, now: int) -> list[WebhookState]:
+    """The state of all webhooks of the configuration, by name."""
+    dead = select(letters.c.hook, func.sum(letters.c.last - letters.c.sent)).group_by(letters.c.hook)
+    dead_of = {hook: int(count) for hook, count in connection.execute(dead)}
+    rows = select(hooks, spaces.c.last).join(spaces, hooks.c.space == spaces.c.name).where(hooks.c.active == 1)
+    return [
+        WebhookState(
+            name=row.name,
+            space=row.space,
+            host=urlsplit(row.url).hostname or "",  # its path may hold a secret
+            waiting=int(row.last - row.after),
+            attempts=int(row.attempts),
+            failing_seconds=max(0, now - row.since) / SECOND if row.since else 0.0,
+            problem=row.problem,
+            dead=dead_of.get(row.name, 0),
+        )
+        for row in connection.execute(rows.order_by(hooks.c.name))
+    ]
+
+
+def replay(connection: Connection, name: str | None = None) -> int:
+    """Have the dead letters of one webhook or of all sent again; the number of items. They are dead again if that fails."""
+    known = connection.execute(select(hooks.c.name).where(hooks.c.active == 1)).scalars().all()
+    if name is not None and name not in known:
+        raise BadInput("WEBHOOK", got=name, want=f"one of {', '.join(sorted(known)) or 'none: there is no webhook'}")
+    own = letters.c.hook.in_(known if name is None else [name])
+    count = connection.execute(select(func.sum(letters.c.last - letters.c.sent)).where(own)).scalar()
+    connection.execute(update(letters).where(own).values(state="replay"))
+    return int(count or 0)
+
+
+# ---- signatures -----------------------------------------------------------------------------------------------------
 
 
 def sign(secret: str, body: bytes, at: float | None = None) -> dict[str, str]:
