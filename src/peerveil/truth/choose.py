@@ -235,13 +235,9 @@ class AutoModel:
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         alone = alone and int(engine.loads.sum()) == len(self.pilot.answers)
+        ends = {"none": self.pilot.end} if alone else {}
         fits = [
-            (
-                weight,
-                self._model(biases, engine).fit(
-                    engine, limits, start, self.pilot.end if alone and biases == "none" else None
-                ),
-            )
+            (weight, self._model(biases, engine).fit(engine, limits, start, ends.get(biases)))
             for biases, weight in evidence.weights.items()
             if weight > 0
         ]
