@@ -109,7 +109,7 @@ OTHERS: dict[str, str] = {
     **dict.fromkeys(("data check", "data recognize"), NO_FILE),
     **dict.fromkeys((f"collect {name}" for name in ("init", "campaign", "token", "export", "infer", "serve")), OPERATOR),
     **dict.fromkeys((f"gateway {name}" for name in ("init", "serve", "work", "token", "doctor", "backup", "restore", "page",
-                                                    "reveal")), OPERATOR),
+                                                    "reveal", "tokens list", "tokens revoke")), OPERATOR),
     **dict.fromkeys(("ledger add-account", "ledger show", "ledger export", "ledger verify"), "holds fingerprints, no ids"),
     "run": "test_no_step_of_a_study_names_anybody_in_public",
     "console serve": "test_no_page_or_archive_of_the_console_names_anybody_in_public",

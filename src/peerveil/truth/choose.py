@@ -246,7 +246,7 @@ class AutoModel:
         return candidates(pilot.channel, self.class_prior, workers, pilot.strength, pilot.mean, self.history)
 
     def _confusions(self) -> dict[str, float]:
-        """The models of confused classes to average with, and by how much each predicts better (:mod:`peerveil.truth.confusions`)."""
+        """The models of confused classes to average with, and by how much each predicts better."""
         pilot = self.pilot
         if pilot.channel.k == 2 or pilot.channel.largest_size > 1:
             return {}  # with two classes every confusion is a bias; reports of several classes hide which are confused

@@ -23,7 +23,7 @@ from peerveil.web.gateway.fence import LeaderLock, NotLeading, check_fence
 from peerveil.web.gateway.frames import Sealer, write_frame
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment, Outcome, Submit
 from peerveil.web.gateway.memory import Memory
-from peerveil.web.gateway.posts import TALLIES, Post
+from peerveil.web.gateway.posts import POSTING, TALLIES, Post
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
@@ -169,7 +169,9 @@ class Leader:
         if not named:
             return {}
         with self._database.reading("take") as connection:
-            query = select(feed.c.id, feed.c.space, feed.c.thread).where(among(connection, feed.c.id, sorted(named)))
+            query = select(feed.c.id, feed.c.space, feed.c.thread).where(
+                among(connection, feed.c.id, sorted(named)), feed.c.kind == POSTING
+            )
             return {row.id: (row.space, row.thread) for row in connection.execute(query)}
 
     def written_tallies(self) -> dict[str, Tally]:
