@@ -116,6 +116,7 @@ class SubsetRows:
 def joint_probabilities(channel: Channel) -> tuple[float, float]:
     """The probabilities t1 and t2 of equation (M).
 
+    >>> from peerveil.truth.channels import Channel
     >>> channel = Channel.of(1.0, 3, 2)
     >>> (
     ...     [round(value, 4) for value in joint_probabilities(channel)],
