@@ -256,7 +256,7 @@ def _refuse_certainty(chance: float, error: float | None) -> None:
 def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False) -> dict[str, Floats]:
     """Both coefficients with their parts: from all tasks, or once for each kind of task with one such task left out."""
     a, other, d = channel.contrast, channel.other, _offset(channel)
-    excess = (channel.size - d) / a**2 - 1  # K - 1: the noise of an answer with itself
+    excess = (_classes_shown(channel) - d) / a**2 - 1  # K - 1: the noise of an answer with itself
     n, pairs, votes = counts.people, counts.pairs, counts.votes
     squares = (votes**2).sum(axis=1) - pairs  # sum |u|^2
 
@@ -282,9 +282,14 @@ def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False
         }
 
 
+def _classes_shown(channel: Channel) -> float:
+    """How many classes a report shows: the w of equation (P)."""
+    return channel.size if channel.size > 1 else channel.keep + (channel.k - 1) * channel.other
+
+
 def _offset(channel: Channel) -> float:
     """The d of equation (P)."""
-    return 2 * channel.size * channel.other - channel.k * channel.other**2
+    return 2 * _classes_shown(channel) * channel.other - channel.k * channel.other**2
 
 
 def _jackknife(values: Floats, tasks: Floats) -> float:

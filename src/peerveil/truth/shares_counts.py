@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import read_epsilon
 from peerveil.data import Labels
 from peerveil.data.engines import load_ibis, quiet
 from peerveil.truth.models import Channel
@@ -61,7 +62,8 @@ class Question:
 
     def channel(self, epsilon: float | None, size: int = 1) -> Channel:
         """The channel of reports with this epsilon, if that is not the same for all, which name so many classes."""
-        return Channel.of(float(self.epsilon) if self.epsilon is not None else epsilon, len(self.classes), size)
+        exact = epsilon if self.epsilon is None else self.epsilon
+        return Channel.of(None if exact is None else float(read_epsilon(exact)), len(self.classes), size)
 
     def matrix(self, epsilon: float | None) -> Floats:
         """The response matrix, ``matrix[answer, report]``."""

@@ -178,8 +178,8 @@ class LinearEstimate:
             return cls._of_subsets(counts, counts.subsets, shares, functions)
         precise = rows / np.maximum(rows @ shares, 1e-12)[:, None]  # L / q
         information = (mix[counts.block][:, None] * precise).T @ rows
-        influence = np.linalg.lstsq(information, precise.T, rcond=None)[0]
-        influence = influence if functions is None else functions @ influence
+        scores = np.linalg.lstsq(information, precise.T, rcond=None)[0]
+        influence: Floats = np.asarray(scores if functions is None else functions @ scores, dtype=np.float64)
         blocks = range(mix.size)
         inside = [counts.block == block for block in blocks]
         first = np.stack([influence[:, rows_] @ rows[rows_] for rows_ in inside])
@@ -194,8 +194,8 @@ class LinearEstimate:
     ) -> LinearEstimate:
         """The same where reports name several classes: from how often each is named, a binary report for each class."""
         values: Floats = subsets.values(shares, counts.mix)
-        values = values if functions is None else np.asarray(functions @ values, dtype=np.float64)
-        influence: Floats = np.asarray(subsets.of_reports(values), dtype=np.float64)
+        values = values if functions is None else np.asarray(functions @ values)
+        influence = subsets.of_reports(values)
         first, second = subsets.moments(values)
         value = influence @ counts.total / counts.total.sum()
         effective, freedom = _effective(counts, influence, values), max(counts.people - 1, 1)

@@ -79,7 +79,7 @@ class SubsetRows:
 
     def of_reports(self, values: Floats) -> Floats:
         """By estimate and row: the mean of the values over the classes that the report names."""
-        sums = np.empty((len(values), self.block.size))
+        sums: Floats = np.empty((len(values), self.block.size))
         for b, (channel, part) in enumerate(zip(self.channels, self._by_channel(values), strict=True)):
             rows = self.block == b
             sums[:, rows] = part @ self.shown[rows].T / channel.size
@@ -116,6 +116,7 @@ class SubsetRows:
 def joint_probabilities(channel: Channel) -> tuple[float, float]:
     """The probabilities t1 and t2 of equation (M).
 
+    >>> from peerveil.truth.channels import Channel
     >>> channel = Channel.of(1.0, 3, 2)
     >>> (
     ...     [round(value, 4) for value in joint_probabilities(channel)],
