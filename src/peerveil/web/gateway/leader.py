@@ -7,6 +7,7 @@ same as a crash, and there is one way to recover from both.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -146,12 +147,18 @@ class Leader:
             self._seq += 1
             return Frame(self.fence, self._seq - 1, sealed, self._packer.cut)
 
-    def write(self, frame: Frame) -> None:
-        """Put a frame on the disk, and the posts that end in it into the schedule."""
+    def write(self, frame: Frame, sent: float = 0.0, committed: float = 0.0) -> None:
+        """Put a frame on the disk, and the posts that end in it into the schedule.
+
+        The frame goes to the database and is committed at these moments of the monotonic clock. SQLite's transaction
+        keeps out all other writers, and its log has no times: there it begins when it should be committed.
+        """
         try:
+            _sleep_until(committed if self._database.is_sqlite else sent)
             with self._database.writing("take") as connection:
                 check_fence(connection, frame.fence)
                 write_frame(connection, frame.seq, frame.sealed)
+                _sleep_until(committed)
         except BaseException:
             if self.fence == frame.fence:
                 self.drop()
@@ -192,3 +199,9 @@ class Leader:
             _ = self.memory
             fence = self.fence
         return Compaction(self._database, self._sealer, self._spaces(), fence, pace).run()
+
+
+def _sleep_until(moment: float) -> None:
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)
