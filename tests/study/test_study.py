@@ -421,6 +421,8 @@ def test_actions_that_publish_nothing_are_these() -> None:
         "calibration.leak",
         "calibration.plan",
         "truth.label",
+        "truth.choose-gold",
+        "truth.preview-labels",
         "truth.compare",
     }
 

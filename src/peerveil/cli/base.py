@@ -137,7 +137,19 @@ class LazyGroup(CommandGroup):
 
 PATH: Final = click.Path(readable=False, path_type=Path)
 # what files can be read as (peerveil.data.readers, which is not imported for help)
-FORMATS: Final = ("csv", "tsv", "jsonl", "parquet", "openreview", "hotcrp", "easychair", "preflib", "mediawiki")
+FORMATS: Final = (
+    "csv",
+    "tsv",
+    "jsonl",
+    "parquet",
+    "openreview",
+    "hotcrp",
+    "easychair",
+    "preflib",
+    "mediawiki",
+    "mturk",
+    "toloka",
+)
 
 
 def _wants_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:

@@ -169,9 +169,17 @@ def work(gateway: service.Gateway) -> None:
     type=click.Choice(["step", "pause"]),
     help="After a halt: 'step' if the clock was changed, 'pause' if the time has really passed.",
 )
+@click.option(
+    "--confirm-restore",
+    type=click.Choice(["release", "discard"]),
+    help="In a restored copy: publish held posts when they are due, or withdraw them all.",
+)
 @with_gateway
-def doctor(gateway: service.Gateway, confirm_clock: str | None, as_json: bool) -> None:
+def doctor(gateway: service.Gateway, confirm_clock: str | None, confirm_restore: str | None, as_json: bool) -> None:
     """Check the whole gateway and show what to do; exit code 1 if something is wrong."""
+    if confirm_restore is not None:
+        discarded = gateway.confirm_restore(confirm_restore)
+        click.echo(f"confirmed: {discarded} held posts were withdrawn", err=True)
     if confirm_clock is not None:
         moved = gateway.confirm_clock(confirm_clock)
         click.echo(f"confirmed: what is held was moved by {moved / 1e6:,.0f} s", err=True)
@@ -203,13 +211,14 @@ def restore(backup_file: Path, db: str | None, config: Path | None, as_json: boo
     """Fill a new database from a backup of a SQLite or PostgreSQL gateway. A gateway in use is never overwritten.
 
     Posts that were published after the backup are published again, under the same public ids; readers restart the feed.
+    The copy publishes nothing until `peerveil gateway doctor --confirm-restore`: posts withdrawn after the backup are held again.
     """
     from peerveil.storage import Address
 
     settings = read_settings(config, db)
     service.restore(settings.db, settings.vault(), backup_file)
     shown = Address.read(settings.db).shown
-    emit({"restored": shown}, as_json, f"restored: {shown}")
+    emit({"restored": shown}, as_json, f"restored: {shown}; it waits for peerveil gateway doctor --confirm-restore")
 
 
 @gateway.command("page", examples=["peerveil gateway page --out out/gateway"])

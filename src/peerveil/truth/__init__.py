@@ -36,18 +36,23 @@ expected counts (``e_step``). ``em`` holds both protocols and the loop; the mode
 True
 """
 
-from peerveil.truth.coefficients import agreement
-from peerveil.truth.em import EMNotConverged
-from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
-from peerveil.truth.gold import choose_gold
-from peerveil.truth.guarantee import NotRandomized
-from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
-from peerveil.truth.publish import publish_labels
-from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
-from peerveil.truth.result import TruthResult
-from peerveil.truth.shares import estimate_shares
-from peerveil.truth.shares_plan import plan_shares
-from peerveil.truth.simulate import abilities_like, simulate_crowd
+from typing import TYPE_CHECKING, Any
+
+from peerveil.core.lazy import import_on_first_use
+
+if TYPE_CHECKING:
+    from peerveil.truth.coefficients import agreement
+    from peerveil.truth.em import EMNotConverged
+    from peerveil.truth.estimate import PrivateDawidSkene, PrivateMajority
+    from peerveil.truth.gold import choose_gold
+    from peerveil.truth.guarantee import NotRandomized
+    from peerveil.truth.plan import TruthComparison, TruthPlan, compare_truth, plan_truth
+    from peerveil.truth.publish import publish_labels
+    from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers, randomize, randomize_answers
+    from peerveil.truth.result import TruthResult
+    from peerveil.truth.shares import estimate_shares
+    from peerveil.truth.shares_plan import plan_shares
+    from peerveil.truth.simulate import abilities_like, simulate_crowd
 
 __all__ = [
     "CollectedAnswers",
@@ -71,3 +76,37 @@ __all__ = [
     "randomize_answers",
     "simulate_crowd",
 ]
+
+_load = import_on_first_use(
+    __name__,
+    {
+        "agreement": "coefficients",
+        "EMNotConverged": "em",
+        "PrivateDawidSkene": "estimate",
+        "PrivateMajority": "estimate",
+        "choose_gold": "gold",
+        "NotRandomized": "guarantee",
+        "TruthComparison": "plan",
+        "TruthPlan": "plan",
+        "compare_truth": "plan",
+        "plan_truth": "plan",
+        "publish_labels": "publish",
+        "CollectedAnswers": "randomize",
+        "RandomizedAnswers": "randomize",
+        "randomize": "randomize",
+        "randomize_answers": "randomize",
+        "TruthResult": "result",
+        "estimate_shares": "shares",
+        "plan_shares": "shares_plan",
+        "abilities_like": "simulate",
+        "simulate_crowd": "simulate",
+    },
+)
+
+
+def __getattr__(name: str) -> Any:
+    return _load(name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -18,7 +18,7 @@ from tests.cli.runner import run
 from tests.web.gateway.helpers import KEY, SECOND, FakeTime, everything, open_gateway, schedule, submit, work
 
 from peerveil.core.errors import BadInput
-from peerveil.web.common import Journal, Vault
+from peerveil.web.common import Identity, Journal, Vault
 from peerveil.web.common.errors import Forbidden, Gone, NotFound, Unavailable
 from peerveil.web.common.vault import CannotOpen
 from peerveil.web.gateway import (
@@ -33,8 +33,10 @@ from peerveil.web.gateway import (
     request_reveal,
     restore,
 )
+from peerveil.web.gateway.intake import Withdraw
 from peerveil.web.gateway.receivers import Attempt
 from peerveil.web.gateway.tables import frames, hooks
+from peerveil.web.gateway.watch import Halted
 from peerveil.web.gateway.webhooks import Deliveries, sign
 
 if TYPE_CHECKING:
@@ -189,6 +191,7 @@ def test_backup_and_restore_into_either_database(
     restore(other, Vault.read(KEY), file)
     time.advance(1000)
     copied = make(other)
+    copied.confirm_restore("release")
     for one in (gateway, copied):
         work(one)
     # the same ids in both, so that whoever knows one drops the repetition
@@ -197,6 +200,40 @@ def test_backup_and_restore_into_either_database(
     with pytest.raises(Gone):
         copied.read("forum", cursor)
     assert {posted["longest_delay"], kept["longest_delay"]} == {160}
+
+
+@pytest.mark.parametrize("what", ["release", "discard"])
+def test_a_restored_copy_publishes_nothing_that_was_withdrawn_after_the_backup(
+    url: str, make: Any, time: FakeTime, tmp_path: Path, what: str
+) -> None:
+    gateway = make(url)
+    receipt = submit(gateway, "a", "regretted")["receipt"]
+    backup(gateway, tmp_path / "copy.backup")
+    gateway.take(Withdraw("forum", "kim", receipt))
+    gateway.close()
+    other = str(tmp_path / "other.db")
+    restore(other, Vault.read(KEY), tmp_path / "copy.backup")
+    time.advance(1000)
+    copied = make(other)
+    for attempt in (lambda: work(copied), lambda: submit(copied)):
+        with pytest.raises(Halted, match="--confirm-restore"):
+            attempt()
+    clock = next(check for check in examine(copied) if check.what == "clock")
+    assert not clock.ok
+    assert "--confirm-restore" in clock.do
+    with pytest.raises(BadInput, match="--confirm-restore first"):
+        copied.confirm_clock("pause")
+    assert everything(copied) == []
+    assert copied.confirm_restore(what) == (what == "discard")
+    with pytest.raises(BadInput, match="no restored copy"):
+        copied.confirm_restore(what)
+    work(copied)
+    assert [item.content for item in everything(copied)] == (["regretted"] if what == "release" else [])
+    copied.leader.drop()
+    work(copied)  # from the disk
+    assert copied.status(Identity("author", "forum", "kim", ""), receipt) == (
+        "posted" if what == "release" else "withdrawn"
+    )
 
 
 def test_a_damaged_backup_changes_nothing(sqlite_url: str, make: Any, tmp_path: Path) -> None:

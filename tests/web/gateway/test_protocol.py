@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sqlalchemy import select
 from tests.web.gateway.helpers import (
     SECOND,
     SETTINGS,
+    START,
     FakeTime,
     everything,
     held,
@@ -227,6 +229,30 @@ def test_replies_come_after_their_parents(url: str, make: Callable[..., Gateway]
     time.advance(1000)
     work(gateway)
     assert everything(gateway)[-1].reply_to == thread[2].id
+
+
+def test_no_reply_appears_with_its_parent_at_the_deadline(sqlite_url: str, make: Any, time: FakeTime) -> None:
+    deadline = datetime.fromtimestamp(time.now / SECOND + 400, UTC).isoformat()
+    gateway = make(sqlite_url, deadline=deadline)
+    taken = 0
+    for k in range(60):
+        time.advance(6)
+        parent = submit(gateway, "t", f"parent {k}", actor=f"a{k}")
+        reply = job(gateway, "t", f"reply {k}", f"a{k}", reply_to=parent["receipt"])
+        if 6 * (k + 1) + parent["longest_delay"] < 400:
+            gateway.take(reply)
+            taken += 1
+        else:
+            with pytest.raises(Conflict, match="deadline"):
+                gateway.take(reply)
+        work(gateway)
+    while time.now < START + 402 * SECOND:
+        time.advance(1)
+        work(gateway)
+    at = {item.content: item.posted_at for item in everything(gateway)}
+    assert len(at) == 60 + taken
+    assert 20 < taken < 60
+    assert all(at[f"parent {k}"] < at[f"reply {k}"] for k in range(60) if f"reply {k}" in at)
 
 
 def test_a_reply_to_a_post_that_is_being_published_is_refused(

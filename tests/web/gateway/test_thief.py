@@ -11,6 +11,7 @@ import base64
 import gzip
 import json
 import math
+import os
 import random
 import secrets
 import struct
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 PEOPLE = 8
 ROUNDS = 40
 TICK = 0.1  # seconds; on a machine with too little time for its ticks, missed ones would show
+FRAMES = int(os.environ.get("PEERVEIL_FRAMES", "900"))
 
 
 # ---- broken on purpose ------------------------------------------------------------------------------------------
@@ -82,10 +84,10 @@ class Hasty(Ticks):
     def _gather(self, close: float, clock: Any) -> None:
         real_time.sleep(max(0.0, close - real_time.monotonic()))
         while group := self._next(1e-9):
-            self._decide(group, clock.moment())
+            self._decide(group, clock)
 
-    def _write(self, frame: Any) -> None:
-        super()._write(frame)
+    def _write(self, frame: Any, sent: float, committed: float) -> None:
+        super()._write(frame, 0.0, 0.0)
 
 
 # ---- attribution ------------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ def timed_server() -> Server:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hasty", [False, True], ids=["as it is", "no fixed offset"])
+@pytest.mark.parametrize("hasty", [False, True], ids=["as it is", "as soon as it is ready"])
 def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
     server = timed_server()
     try:
@@ -301,7 +303,8 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
         gateway.configure([Space.read("forum", SETTINGS)], tick_ms=round(1000 * TICK))
         if hasty:
             gateway.group = Hasty(gateway)
-        serve(gateway, 900)
+        serve(gateway, FRAMES)
+        missed = gateway.group.missed, gateway.group.due
         with gateway.database.reading() as connection:
             query = (
                 "SELECT seq, extract(epoch FROM pg_xact_commit_timestamp(xmin)) AS at FROM gateway_journal ORDER BY seq"
@@ -316,17 +319,20 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
     looks = {
         "offset": {seq: (value - middle + TICK / 2) % TICK for seq, value in phase.items()},
         "gap": {seq: moment - at[seq - 1] for seq, moment in at.items() if seq - 1 in at},
+        # requests that come while a frame is committed are in the next one
+        "offset before": {seq: (phase[seq - 1] - middle + TICK / 2) % TICK for seq in at if seq - 1 in at},
     }
+    print(f"missed ticks: {missed[0]} of {missed[1]}; occupied: {sum(map(bool, posts.values()))} of {len(posts)}")
     for name, values in looks.items():
         area, error = auc(
             [value for seq, value in values.items() if posts[seq]], [v for seq, v in values.items() if not posts[seq]]
         )
         half = float(norm.ppf(0.975)) * error
         print(f"{name}: AUC {area:.3f} [{area - half:.3f}, {area + half:.3f}] over {len(values)} frames")
-        if hasty and name == "offset":
-            assert area - 5 * error > 0.5
-        elif not hasty:
+        if not hasty:  # what more than a chance of 1 in 16,000 per look cannot be; over 4,000 frames .537
             assert abs(area - 0.5) < 4 * error
+        elif name == "offset":
+            assert area - 5 * error > 0.5
 
 
 @pytest.mark.slow

@@ -4,7 +4,9 @@ The file is compressed JSON lines with a digest at the end. Bodies stay sealed: 
 the database. It can be restored into the other kind of database, too.
 
 A restored gateway publishes again what had been published after the backup: under the same public ids, so that receivers
-that know an id drop it. Cursors from before are refused with "gone". The clock is compared as after any restart.
+that know an id drop it. It does not know what authors withdrew or edited after the backup, so it takes and publishes
+nothing until an operator has confirmed it (:meth:`~peerveil.web.gateway.core.Gateway.confirm_restore`). Cursors from
+before are refused with "gone". The clock is compared as after any restart.
 """
 
 import base64
@@ -28,6 +30,7 @@ from peerveil.web.common import Vault, open_database
 from peerveil.web.common.database import insert_rows
 from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.tables import SECRET, VERSION, beats, clock, metadata, schema, version
+from peerveil.web.gateway.watch import RESTORED
 
 _KIND: Final = "peerveil gateway backup"
 _ROWS: Final = 1000  # read or written at once
@@ -82,6 +85,7 @@ def restore(url: str, vault: Vault, path: str | os.PathLike[str]) -> dict[str, i
                     counts[name] += len(rows)
             connection.execute(beats.delete())  # nothing runs here yet
             connection.execute(update(version).values(epoch=secrets.token_hex(8)))
+            connection.execute(update(clock).values(state=RESTORED, step=0))
             sealed = connection.execute(select(version.c.secret)).scalar_one()
             vault.open(bytes(sealed), about=SECRET)  # another key: nothing is written
     finally:

@@ -31,7 +31,7 @@ from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tables import SECRET, clock, hooks, schema, spaces, tokens, version
 from peerveil.web.gateway.tally import Tally
 from peerveil.web.gateway.ticks import Ticks
-from peerveil.web.gateway.watch import Halted, Watch
+from peerveil.web.gateway.watch import RESTORED, Halted, Watch
 
 ROLES: Final = ("author", "reader", "operator", "platform")
 _PATIENCE_SECONDS: Final = 30.0  # for an answer of the process that leads
@@ -270,6 +270,26 @@ class Gateway(Closable):
         """An operator has looked at the clock (:meth:`Watch.confirm`). Returns the microseconds that held posts moved."""
         with self.database.writing("confirm", whole=True) as connection:
             return self.watch.confirm(connection, what)
+
+    def confirm_restore(self, what: str) -> int:
+        """An operator has looked at a restored copy: its held posts are to ``release``, or to ``discard`` as if withdrawn.
+
+        Returns how many were discarded.
+        """
+        if what not in {"release", "discard"}:
+            raise BadInput("--confirm-restore", got=what, want="release or discard")
+        if self.database.first(select(clock)).state != RESTORED:
+            raise BadInput("--confirm-restore", got=what, want="nothing: this is no restored copy that waits")
+        discarded = 0
+        if what == "discard":
+            try:
+                discarded = self.leader.discard()
+            except NotLeading:
+                want = "servers and workers of this copy to be stopped first"
+                raise BadInput("--confirm-restore", got=what, want=want) from None
+        with self.database.writing("confirm", whole=True) as connection:
+            connection.execute(update(clock).where(clock.c.state == RESTORED).values(state="running", step=0))
+        return discarded
 
     @contextmanager
     def recording_halts(self) -> Iterator[None]:

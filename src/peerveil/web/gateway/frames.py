@@ -11,8 +11,9 @@ count (the number of the state's chunks) and nothing else.
 
 1. *Contents*: each frame is sealed with AES-256-GCM under a key that the database does not hold, and bound to its place.
    Its length is always the same. So the contents of two journals of the same length are indistinguishable.
-2. *When*: one frame per tick is committed, at a fixed offset after the tick, whether anything came or not
-   (:mod:`peerveil.web.gateway.ticks`). So number, order and commit times of these transactions do not depend on requests.
+2. *When*: one frame per tick is committed, at a random moment drawn before it, whether anything came or not. So number and order
+   of these transactions do not depend on requests, and their times only by the bound that
+   :mod:`peerveil.web.gateway.ticks` proves: the difference of latency over the window of that draw.
    Refusals, repetitions and questions write nothing. The clock is read once per tick, not once per request, so that
    statistics of the database do not count requests either.
 3. *Publication* writes the feed, the space's newest position and the time, and nothing that intake has written: no
@@ -21,8 +22,9 @@ count (the number of the state's chunks) and nothing else.
 4. *Compaction* rewrites the journal into the state by the clock (:mod:`peerveil.web.gateway.compaction`), in chunks of
    constant size, whose number is padded to a power of two, written at a steady pace.
 
-What a copy shows is then a function of the feed, of the clock and of that padded number, up to the jitter with which the
-operating system commits. ``tests/web/gateway/test_thief.py`` measures that jitter, and attacks all of the above. ∎
+What a copy shows is then a function of the feed, of the clock, of random draws and of that padded number, up to that
+bound and to ticks that an overloaded machine misses. ``tests/web/gateway/test_thief.py`` measures the times, and attacks
+all of the above. ∎
 
 **Nonces** are random. A key seals at most 2^20 frames or one state: two of its nonces meet with a probability below 2^-56.
 """

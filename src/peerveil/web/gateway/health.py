@@ -11,11 +11,14 @@ heartbeat, without the database, so the time of the answer does not depend on wh
 
 import math
 import os
+import resource
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy import Connection, delete, select, text
@@ -27,13 +30,15 @@ from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.keys import keys_in_use
 from peerveil.web.gateway.tables import VERSION, beats, frames, state, tokens
 from peerveil.web.gateway.tally import BINS, fit_verdict
-from peerveil.web.gateway.watch import Halted, Watch
+from peerveil.web.gateway.watch import RESTORED, Halted, Watch
 from peerveil.web.gateway.webhooks import read_webhooks
 
 _INTERVAL_SECONDS: Final = 5.0
 _SILENT: Final = 60 * SECOND  # without a heartbeat for this long, a part counts as dead
 _KEEP: Final = 3600 * SECOND
 _STALE_SECONDS: Final = 3 * _INTERVAL_SECONDS
+TICKS: Final = "ticks"
+"""Under this name a heartbeat counts missed ticks; when nothing is committed, the journal shows it as well."""
 _PARTS: Final = {  # what runs in the background, and how it is started
     "publishing": "peerveil gateway serve, or work",
     "webhooks": "peerveil gateway serve, or work",
@@ -96,6 +101,10 @@ class Heartbeat(threading.Thread):
                 {"part": name, "process": self._process, "state": state if alive else "dead", "at": now}
                 for name, alive in parts.items()
             ]
+            ticks = self._gateway.group
+            if ticks.due:
+                counted = f"{ticks.missed} of {ticks.due}"
+                rows.append({"part": TICKS, "process": self._process, "state": counted, "at": now})
             insert_rows(connection, beats, rows, replace=True)
             connection.execute(delete(beats).where(beats.c.at < now - _KEEP))
             self._problems = list(_obstacles(connection, self._gateway.watch, now))
@@ -128,7 +137,7 @@ def _obstacles(connection: Connection, watch: Watch, now: int) -> Iterator[str]:
     """What keeps posts from being published, wherever it is."""
     halted = _halted(connection, watch)
     if halted is not None:
-        yield f"halted: the clock is in doubt ({halted.kind})"
+        yield f"halted: {'a restored copy' if halted.kind == RESTORED else f'the clock is in doubt ({halted.kind})'}"
     states = read_heartbeats(connection, now)
     for part in _PARTS:
         state = states.get(part, ("not started", 0))[0]
@@ -175,7 +184,9 @@ def _checks(gateway: Gateway, connection: Connection) -> Iterator[HealthCheck]:
         since = f"{state}, {ago / SECOND:.0f} s ago" if part in beats_by_part else state
         remedy = f"restart {command}" if faulty else command
         yield HealthCheck(f"{part} thread", state == "running", since, remedy, fails=faulty)
+    yield from _missed_ticks(connection, gateway.watch.source(connection))
     yield from _durability(connection)
+    yield from _traces(connection)
     names = ", ".join(sorted(gateway.spaces))
     yield HealthCheck("spaces", bool(names), names or "none", "peerveil gateway init")
     roles = set(connection.execute(select(tokens.c.role).where(tokens.c.state == "good").distinct()).scalars())
@@ -213,6 +224,8 @@ def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:
     halted = _halted(connection, watch)
     result = "running" if halted is None else halted.reason
     remedy = "look at the clock, then --confirm-clock step (it was moved) or --confirm-clock pause (time has passed)"
+    if halted is not None and halted.kind == RESTORED:
+        remedy = "--confirm-restore release, or discard if posts were withdrawn after the backup"
     yield HealthCheck("clock", halted is None, result, remedy)
     result = "by NTP, as the kernel says" if watch.reference() is not None else "the kernel knows of no NTP"
     remedy = "run NTP; without it, confirm the clock after each restart of the machine"
@@ -221,6 +234,37 @@ def _time(connection: Connection, watch: Watch) -> Iterator[HealthCheck]:
     yield HealthCheck(
         "this machine's clock", abs(apart) < 5, f"{apart:+.1f} s from the database's", "set the clocks (NTP)"
     )
+
+
+def _missed_ticks(connection: Connection, now: int) -> Iterator[HealthCheck]:
+    query = select(beats).where(beats.c.part == TICKS, beats.c.at > now - _SILENT).order_by(beats.c.at.desc())
+    row = connection.execute(query.limit(1)).first()
+    if row is not None:
+        missed, due = map(int, row.state.split(" of "))
+        remedy = "a faster machine, or a longer tick: missed ticks can tell when something came"
+        yield HealthCheck("ticks", missed * 100 <= due, f"{missed} of {due} missed", remedy, fails=False)
+
+
+def _traces(connection: Connection) -> Iterator[HealthCheck]:
+    """What keeps more than one copy from one moment, or what memory holds: the proof leaves it out."""
+    found: list[str] = []
+    if connection.dialect.name != "sqlite":
+        kept = {name: text(f"SHOW {name}") for name in ("archive_mode", "track_commit_timestamp")}
+        found = [name for name, query in kept.items() if connection.execute(query).scalar() != "off"]
+        copies = [text(f"SELECT count(*) FROM {name}") for name in ("pg_stat_replication", "pg_replication_slots")]  # noqa: S608
+        if any(connection.execute(query).scalar() for query in copies):
+            found.append("replicas")
+    remedy = "switch it off, or guard those copies as you guard the key"
+    yield HealthCheck("log of the database", not found, ", ".join(found) or "not kept", remedy, fails=False)
+    with suppress(OSError):
+        swaps = len(Path("/proc/swaps").read_text(encoding="ascii").splitlines()) - 1
+        limits = [resource.getrlimit(resource.RLIMIT_CORE)[0] != 0, swaps > 0]
+        found = [name for name, bad in zip(("core dumps", "swap"), limits, strict=True) if bad]
+        remedy = "LimitCORE=0 and MemorySwapMax=0, as in packaging/systemd"
+        words = f"{' and '.join(found)} possible here" if found else "neither swap nor core dumps"
+        yield HealthCheck("memory on disk", not found, words, remedy, fails=False)
+    words = "if this gateway is older than version 4: destroy its backups from before, they link people"
+    yield HealthCheck("old backups", True, words)
 
 
 def _durability(connection: Connection) -> Iterator[HealthCheck]:

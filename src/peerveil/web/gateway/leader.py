@@ -7,6 +7,7 @@ same as a crash, and there is one way to recover from both.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from peerveil.web.gateway.fence import LeaderLock, NotLeading, check_fence
 from peerveil.web.gateway.frames import Sealer, write_frame
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment, Outcome, Submit
 from peerveil.web.gateway.memory import Memory
-from peerveil.web.gateway.posts import POSTING, TALLIES, Post
+from peerveil.web.gateway.posts import HELD, POSTING, TALLIES, Post, withdrawal_entry
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
@@ -146,12 +147,18 @@ class Leader:
             self._seq += 1
             return Frame(self.fence, self._seq - 1, sealed, self._packer.cut)
 
-    def write(self, frame: Frame) -> None:
-        """Put a frame on the disk, and the posts that end in it into the schedule."""
+    def write(self, frame: Frame, sent: float = 0.0, committed: float = 0.0) -> None:
+        """Put a frame on the disk, and the posts that end in it into the schedule.
+
+        The frame goes to the database and is committed at these moments of the monotonic clock. SQLite's transaction
+        keeps out all other writers, and its log has no times: there it begins when it should be committed.
+        """
         try:
+            _sleep_until(committed if self._database.is_sqlite else sent)
             with self._database.writing("take") as connection:
                 check_fence(connection, frame.fence)
                 write_frame(connection, frame.seq, frame.sealed)
+                _sleep_until(committed)
         except BaseException:
             if self.fence == frame.fence:
                 self.drop()
@@ -186,6 +193,17 @@ class Leader:
         """Where the process that leads listens."""
         return str(self._database.rows(select(version.c.leader))[0].leader)
 
+    def discard(self) -> int:
+        """Withdraw everything that is held, and write it; how much it was."""
+        with self.lock:
+            every = [post for post in self.memory.held.values() if post.state == HELD]
+            for post in every:
+                self.memory.withdraw(post)
+                post.position = self._packer.put(withdrawal_entry(post))
+            while self.backlog:
+                self.write(self.cut())
+        return len(every)
+
     # ---- compaction ---------------------------------------------------------------------------------------------
 
     def compact(self, pace: float = 0.0) -> int:
@@ -194,3 +212,9 @@ class Leader:
             _ = self.memory
             fence = self.fence
         return Compaction(self._database, self._sealer, self._spaces(), fence, pace).run()
+
+
+def _sleep_until(moment: float) -> None:
+    left = moment - time.monotonic()
+    if left > 0:
+        time.sleep(left)

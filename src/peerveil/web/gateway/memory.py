@@ -11,7 +11,8 @@ their texts. In between, nothing is written about them but the feed.
 own, since nobody else could read it. Such a reply is due at max(T, P + D'), where T is when it would be due by itself, P is
 when its parent appears, and D' is a delay like that of a lone comment that arrived just after P, drawn once. It looks
 like the answer of somebody who read the parent at once. D' is independent of everything, so the moment is post-processing
-of T and P, and epsilon stays what it is. (At a space's deadline everything held appears together, replies too.)
+of T and P, and epsilon stays what it is. (At a space's
+deadline everything held appears together, so a post that may still be held then cannot be answered before it appears.)
 
 **A withdrawn post** stays in the schedule as long as replies wait for it: they appear when they would have appeared had it
 not been withdrawn, so that the moment of the withdrawal does not show.

@@ -1,16 +1,36 @@
-"""One frame per tick, committed at a fixed offset after it, whether anything came or not.
+"""One frame per tick, committed at a random moment after it, whether anything came or not.
 
-Requests are decided as they come, and gather in the stream of entries until the tick. Then the frame is cut and sealed, and
-nothing is decided until it is committed at the offset, so that the work that requests make ends before the commit begins:
-if each frame were committed as soon as it is ready, commit times would show how much came. An author is answered when
-the last byte of the entry is on the disk, so up to a tick later. What does not fit into a frame waits for the next ones; when too
-much waits, requests are refused with 503, and lose nothing.
+Requests are decided as they come, and gather in the stream of entries until the tick. Then the frame is cut, sealed and sent to
+the database, and nothing is decided until it is committed. An author is answered when the last byte of the entry
+is on the disk, so up to two ticks later. What does not fit into a frame waits for the next ones; when too much waits, requests
+are refused with 503, and lose nothing.
+
+**Commit times.** If each frame were committed as soon as it is ready, commit times would show how much came. The commit
+of a frame begins at its tick + C, where C is uniform on :data:`WINDOW` (a quarter of a tick), drawn before the tick from
+the system's randomness, so independent of everything. All that depends on contents is done well before: at :data:`SENT`
+the frame is sealed, and the statement that carries it is the same, as long as ever; a quarter of a tick later the window
+begins. Behind C stands one COMMIT. Authors are answered after it, and at least half a tick lies between that and the
+next frame's statement. (SQLite writes no times into its log. There the transaction begins at C, since it keeps out every
+other writer.)
+
+*What remains.* The time on the disk is tick + C + L with a latency L. Let L0 and L1 be its distributions for empty and for
+occupied frames, and W the window. Uniform times shifted by a and by b differ by at most |a - b| / W in total variation;
+averaged over any coupling of L0 and L1, so do the times on the disk: TV <= E|L0 - L1| / W, least for the coupling in order.
+An attacker's AUC is at most 1/2 + TV. The gap to the frame before, whose C is independent, says no more. So a
+difference of 0.2 ms moves the AUC by at most 0.2 / 62.5 = .003 at ticks of 250 ms. ∎
+
+*Missed ticks.* The next tick is the first of the clock that is at least :data:`_SHORTEST` of a tick after the end of the
+last commit; nothing that requests cause lies between. A frame that is not sealed when it should be sent goes a whole
+number of ticks later, by the same times. That happens only if deciding overran its tick by a quarter, although
+nothing is begun shortly before a tick: on a machine that is too slow it can depend on what came, so missed ticks are
+counted for ``peerveil gateway doctor``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import queue
+import secrets
 import threading
 import time
 from collections import deque
@@ -30,8 +50,12 @@ if TYPE_CHECKING:
     from peerveil.web.gateway.intake import AuthorRequest, Outcome
     from peerveil.web.gateway.leader import Frame
 
-OFFSET: Final = 0.25
-"""When a frame is committed, as a share of the tick after it was cut."""
+SENT: Final = 0.25
+"""When a frame is sent to the database, as a share of the tick after it was cut."""
+WINDOW: Final = (0.5, 0.75)
+"""Between which shares it is committed, at random."""
+_SHORTEST: Final = 0.125  # of a tick, in which requests are decided
+_LONGEST_RESERVE: Final = 0.06  # of a tick, before its end, in which nothing more is begun
 _MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
 _AT_ONCE: Final = 100  # requests decided together
 _STANDBY_SECONDS: Final = 0.2
@@ -57,6 +81,9 @@ class Ticks(threading.Thread):
         self._answers = deque[_Waiting]()
         self._reserve_seconds = 0.0  # before the tick in which no more is begun
         self._fence = 0
+        self._done = self._last_close = 0.0  # the end of the last commit, and the tick before it
+        self.due = self.missed = 0
+        """Ticks that there were while this process led, and those in which no frame was committed."""
         self._stopping = False
         self._relay: RelayServer | None = None
         self.passes_on = False
@@ -127,17 +154,25 @@ class Ticks(threading.Thread):
             if self._fence != leader.fence:  # it was read from the disk again meanwhile: what was not there yet is lost
                 self._fail(Unavailable(_LOST))
                 self._fence = leader.fence
-        clock = self._read_clock()  # once per tick, whether anything comes or not
+                self._done = time.monotonic()
+                self._last_close = self._done // leader.tick_seconds * leader.tick_seconds
         tick = leader.tick_seconds
-        close = (time.monotonic() // tick + 1) * tick
+        close = (max(self._done, self._last_close) / tick + _SHORTEST) // 1 * tick + tick
+        drawn = WINDOW[0] + (WINDOW[1] - WINDOW[0]) * secrets.randbelow(2**32) / 2**32
+        clock = self._read_clock()  # once per tick, whether anything comes or not
         self._gather(close, clock)
         frame = leader.cut()
-        _sleep_until(close + tick * OFFSET)
-        self._write(frame)
+        while time.monotonic() > close + tick * SENT:
+            close += tick
+        passed = round((close - self._last_close) / tick)
+        self.due, self.missed = self.due + passed, self.missed + passed - 1
+        self._last_close = close
+        self._write(frame, close + tick * SENT, close + tick * drawn)
 
-    def _write(self, frame: Frame) -> None:
+    def _write(self, frame: Frame, sent: float, committed: float) -> None:
         leader = self._gateway.leader
-        leader.write(frame)
+        leader.write(frame, sent, committed)
+        self._done = time.monotonic()
         while self._answers and self._answers[0].position <= frame.position:
             _, future, answer = self._answers.popleft()
             _settle(future, answer)
@@ -171,12 +206,14 @@ class Ticks(threading.Thread):
 
     def _gather(self, close: float, clock: Clock | Halted) -> None:
         """Decide what comes until the tick, and never beyond it: what would take too long waits for the next one."""
-        while (left := close - time.monotonic()) > 0:
-            reserve = min(self._reserve_seconds, self._gateway.leader.tick_seconds / 2)
-            if self._gateway.leader.is_full() or left < reserve:
-                time.sleep(left)
+        tick, first = self._gateway.leader.tick_seconds, True
+        while (left := close - time.monotonic()) > 0 or first:
+            reserve = min(self._reserve_seconds, tick * _LONGEST_RESERVE)
+            if self._gateway.leader.is_full() or (left < reserve and not first):
+                time.sleep(max(0.0, left))
                 return
-            group = self._next(left - reserve)
+            group = self._next(max(left - reserve, 1e-6))  # whatever waits already is looked at in every tick
+            first = False
             if not group:
                 continue
             if isinstance(clock, Halted):
@@ -223,12 +260,6 @@ class Ticks(threading.Thread):
         with suppress(queue.Empty):
             while True:
                 _settle(self._queue.get_nowait()[1], error)
-
-
-def _sleep_until(moment: float) -> None:
-    left = moment - time.monotonic()
-    if left > 0:
-        time.sleep(left)
 
 
 def _copy(future: Future[bytes], answer: Future[Any]) -> None:

@@ -56,6 +56,8 @@ SLEW: Final = 1 / 2000
 
 _SLEWED: Final = round(1 / SLEW)
 _UNSYNCHRONIZED: Final = "unsynchronized"
+RESTORED: Final = "restored"
+"""The state of a restored copy until an operator has looked; like a clock in doubt, it takes and publishes nothing."""
 
 
 class Halted(Unavailable, name="halted", retry_after=60):
@@ -67,6 +69,11 @@ class Halted(Unavailable, name="halted", retry_after=60):
             words = (
                 f"{step / SECOND:,.0f} s have passed since the last record, if the clock is right, and nothing confirms "
                 "it: waiting for NTP"
+            )
+        elif kind == RESTORED:
+            words = (
+                "this is a restored copy; what was withdrawn after the backup is held in it again. Confirm with "
+                "peerveil gateway doctor --confirm-restore"
             )
         else:
             words = (
@@ -257,6 +264,8 @@ class Watch:
         if what not in {"step", "pause"}:
             raise BadInput("--confirm-clock", got=what, want="step (the clock was moved) or pause (time has passed)")
         row = connection.execute(select(clock).with_for_update()).one()
+        if row.state == RESTORED:
+            raise BadInput("--confirm-clock", got=what, want="--confirm-restore first: this is a restored copy")
         shown, stopwatch = self.source(connection), self.stopwatch.read()
         step = int(row.step)
         if row.state == "running":
