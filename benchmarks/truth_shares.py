@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from peerveil import Randomness
 from peerveil.core.arrays import Floats
+from peerveil.core.randomness import NumberResponse, OrderedResponse, SubsetResponse
 from peerveil.truth.guarantee import device_guarantee
 from peerveil.truth.models import Channel
 from peerveil.truth.shares import SharesResult, estimate_shares, shares_of
@@ -81,6 +83,49 @@ def measure(
         "coverage": held.mean() / repetitions, "least": held.min() / repetitions,
         "width/limit": float(ratio.max()) if middle.any() else None,
     }  # fmt: skip
+
+
+SUBSETS: list[tuple[int, float, int, str]] = [(300, 1, 10, "steep"), (2000, 0.5, 20, "steep"), (1000, 2, 6, "rare")]
+"""Settings with reports that name several classes."""
+
+
+def measure_subsets(n: int, epsilon: float, k: int, kind: str, repetitions: int, seed: int) -> dict[str, Any]:
+    """Coverage and width in one setting of a subset response; the limit is that of a binary report for each class."""
+    rng, truth, randomness = np.random.default_rng(seed), shares_like(kind, k), Randomness.simulation(seed)
+    response = SubsetResponse(epsilon, k)
+    held, width = np.zeros(k), np.zeros(k)
+    for _ in range(repetitions):
+        reports = randomness.respond(rng.choice(k, n, p=truth), response)
+        result = estimate_shares(pl.Series(reports.tolist()), epsilon=epsilon, classes=k)
+        held += (result.lower <= truth + 1e-9) & (truth - 1e-9 <= result.upper)
+        width += result.upper - result.lower
+    frequency = response.other + (response.keep - response.other) * truth
+    binary = 2 * Z * np.sqrt(frequency * (1 - frequency) / n) / (response.keep - response.other)
+    middle = (truth >= 0.1) & (truth <= 0.9)
+    return {
+        "people": n, "epsilon": epsilon, "classes": k, "named": response.size, "shares": kind,
+        "coverage": held.mean() / repetitions, "least": held.min() / repetitions,
+        "width/limit": float((width / repetitions / binary)[middle].max()),
+    }  # fmt: skip
+
+
+def measure_numbers(n: int, epsilon: float, repetitions: int, seed: int) -> dict[str, float]:
+    """Coverage of the mean of numbers from 0 to 10 and of a scale of 5, and of the shares of the scale."""
+    rng, randomness = np.random.default_rng(seed), Randomness.simulation(seed)
+    number, scale = NumberResponse(epsilon, low=0, high=10), OrderedResponse(epsilon, classes=5)
+    truth = np.array([0.1, 0.2, 0.4, 0.2, 0.1])
+    held = np.zeros(3)
+    for _ in range(repetitions):
+        of_numbers = estimate_shares(randomness.respond(10 * rng.beta(2, 5, n), number), response=number).mean
+        rated = estimate_shares(randomness.respond(rng.choice(5, n, p=truth), scale), response=scale, scores=True)
+        assert of_numbers is not None
+        assert rated.mean is not None
+        inside = (rated.lower <= truth) & (truth <= rated.upper)
+        held += [
+            of_numbers.lower <= 20 / 7 <= of_numbers.upper, rated.mean.lower <= 2 <= rated.mean.upper, inside.mean(),
+        ]  # fmt: skip
+    names = ("mean of numbers", "mean of an ordered scale", "shares of an ordered scale")
+    return dict(zip(names, (held / repetitions).tolist(), strict=True))
 
 
 def _hold(
@@ -212,7 +257,12 @@ def main(arguments: list[str]) -> None:
         return
     repetitions = int(arguments[0]) if arguments else 500
     print(pl.DataFrame([measure(*setting, repetitions, seed) for seed, setting in enumerate(SETTINGS)]))
-    found = further(repetitions)
+    print(pl.DataFrame([measure_subsets(*setting, repetitions, seed) for seed, setting in enumerate(SUBSETS)]))
+    found = further(repetitions) | {
+        f"{name}, epsilon {epsilon}": share
+        for epsilon in (1, 4)
+        for name, share in measure_numbers(500, epsilon, repetitions, 1).items()
+    }
     print(pl.DataFrame({"95% intervals of": list(found), "share": list(found.values())}))
 
 

@@ -104,7 +104,7 @@ def test_the_shell_completes_commands_options_and_choices() -> None:
     assert complete("peerveil led") == ["ledger"]
     assert complete("peerveil ledger add") == ["add-account"]
     assert complete("peerveil gateway token --ro") == ["--role"]
-    assert complete("peerveil gateway token --role ") == ["author", "reader", "operator"]
+    assert complete("peerveil gateway token --role ") == ["author", "reader", "operator", "platform"]
     assert complete("peerveil data check x.csv --kind re") == ["reviews"]
     script = subprocess.run(
         [sys.executable, "-c", "from peerveil.cli import main; main([])"],
@@ -127,7 +127,7 @@ def test_version_and_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(err.splitlines()) == 1
     code, _, err = run(capsys, "gateway", "token", "--space", "forum")  # click spreads the choices over lines
     assert code == BAD_INPUT
-    assert "author, reader, operator; try 'peerveil gateway token --help'" in err
+    assert "author, reader, operator, platform; try 'peerveil gateway token --help'" in err
     assert len(err.splitlines()) == 1
     for arguments in (("nosuch",), ("demo", "--papers", "x"), ("data", "check")):
         code, _, err = run(capsys, *arguments, "--json")

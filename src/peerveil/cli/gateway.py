@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,12 +19,11 @@ from peerveil.cli.base import (
     print_table,
     stop_with,
 )
-from peerveil.core.errors import Verbatim
+from peerveil.cli.gateway_options import CONFIGURED, configured, opened, read_settings, with_gateway
+from peerveil.cli.gateway_tokens import commands as tokens
 from peerveil.core.files import check_out, write_text
 from peerveil.study.spelling import require
 from peerveil.web import gateway as service  # imports its parts on first use
-
-_CONFIGURED = "from the configuration"
 
 
 @click.group(cls=CommandGroup)
@@ -36,53 +31,8 @@ def gateway() -> None:
     """Run a posting service that publishes each post after a random delay."""
 
 
-def _configured(command: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--db`` and ``--config`` to a command."""
-    database = "Database: a SQLite file, or postgresql://user@host/database."
-    config = click.option(
-        "--config",
-        type=PATH,
-        envvar="PEERVEIL_GATEWAY_CONFIG",
-        show_envvar=True,
-        show_default="gateway.toml",
-        help="Configuration file (TOML).",
-    )
-    return click.option("--db", show_default=_CONFIGURED, help=database)(config(command))
-
-
-def _with_gateway(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the same options to a command that takes the opened gateway in their place."""
-
-    @wraps(command)
-    def run(db: str | None, config: Path | None, **options: Any) -> None:
-        with _opened(_settings(config, db)) as gateway:
-            command(gateway, **options)
-
-    return _configured(run)
-
-
-def _settings(config: Path | None, db: str | None) -> service.GatewaySettings:
-    from peerveil.storage import Address
-    from peerveil.web.gateway.settings import PREFIX
-
-    want = f"an address without one: everybody on this machine can read it. Use PGPASSWORD, ~/.pgpass or {PREFIX}_DB"
-    require(
-        db is None or not Address.read(db).has_password, "--db", got=Verbatim("an address with a password"), want=want
-    )
-    return service.GatewaySettings.find(config, db)
-
-
-@contextmanager
-def _opened(settings: service.GatewaySettings, *, create: bool = False) -> Iterator[service.Gateway]:
-    """The gateway; with ``create``, its database and spaces are made as configured."""
-    with service.Gateway(settings.db, settings.vault(), create=create, watch=settings.watch()) as gateway:
-        if create:
-            gateway.configure(settings.spaces)
-        yield gateway
-
-
 @gateway.command("init", examples=["peerveil gateway init --config gateway.toml", "$EDITOR gateway.toml"])
-@_configured
+@configured
 def init(db: str | None, config: Path | None, as_json: bool) -> None:
     """Create the database and the spaces of the configuration; run it again after a change.
 
@@ -94,8 +44,8 @@ def init(db: str | None, config: Path | None, as_json: bool) -> None:
     need("services")  # before a file is written
     path = DEFAULT if config is None else config
     written = _first_files(path, db)
-    settings = _settings(path, db)
-    with _opened(settings, create=True) as gateway:
+    settings = read_settings(path, db)
+    with opened(settings, create=True) as gateway:
         names, shown = sorted(gateway.spaces), gateway.database.shown
     lines = [*(f"written: {name}" for name in written), f"ready: {shown}", f"spaces: {', '.join(names) or 'none yet'}"]
     lines += [str(space) for space in settings.spaces]
@@ -109,12 +59,12 @@ def _first_files(path: Path, db: str | None) -> list[str]:
     from peerveil.web.gateway.settings import example
 
     if not path.exists():
-        _settings(None, db)  # refuses what cannot be, before a file is written
+        read_settings(None, db)  # refuses what cannot be, before a file is written
     written = []
     if not path.exists():
         write_text(path, example() if db is None else example(db if ":" in db else str(Path(db).absolute())))
         written.append(str(path))
-    key = _settings(path, None).key_file
+    key = read_settings(path, None).key_file
     if not os.environ.get(VARIABLE) and key and not Path(key).exists():
         write_keys(key, [Vault.new_key()])
         written.append(str(key))
@@ -122,15 +72,15 @@ def _first_files(path: Path, db: str | None) -> list[str]:
 
 
 @gateway.command("serve", examples=["peerveil gateway serve --config gateway.toml"])
-@_configured
-@click.option("--host", show_default=_CONFIGURED, help="Address to listen on.")
+@configured
+@click.option("--host", show_default=CONFIGURED, help="Address to listen on.")
 @click.option(
-    "--port", type=int, show_default=_CONFIGURED, help="Port to listen on; 0 for any free port, which is logged."
+    "--port", type=int, show_default=CONFIGURED, help="Port to listen on; 0 for any free port, which is logged."
 )
 @click.option(
     "--processes",
     type=int,
-    show_default=_CONFIGURED,
+    show_default=CONFIGURED,
     help="Number of server processes; more than one needs PostgreSQL.",
 )
 @click.option(
@@ -155,6 +105,7 @@ def serve(
     """Accept and publish posts until stopped."""
     from peerveil.web.common import Journal, serving
     from peerveil.web.gateway.demo import serve_demo
+    from peerveil.web.gateway.pace import serve_paced
     from peerveil.web.gateway.settings import PREFIX
 
     if demo:
@@ -163,15 +114,15 @@ def serve(
         )
         serve_demo(config, host, port, click.echo)
         return
-    settings, journal = _settings(config, db), Journal("gateway")
+    settings, journal = read_settings(config, db), Journal("gateway")
     many = settings.processes if processes is None else processes
     address, number = host or settings.host, settings.port if port is None else port
-    with _opened(settings, create=True) as gateway:
+    with opened(settings, create=True) as gateway:
         is_shared = not gateway.database.is_sqlite
         require(many == 1 or is_shared, "--processes", got=many, want="1 with SQLite, or a PostgreSQL address")
         if many == 1:
             gateway.leader.may_lead = worker
-            serving.serve(service.create_app(gateway, journal, worker=worker), address, number, journal)
+            serve_paced(service.create_app(gateway, journal, worker=worker), address, number, journal)
             return
     require(number, "--port", got=0, want="a fixed port for several processes")
     shared = ["gateway", "serve", "--processes", "1", "--host", address, "--port", str(number)]
@@ -184,7 +135,7 @@ def serve(
 
 
 @gateway.command("work", examples=["peerveil gateway work --config gateway.toml"])
-@_with_gateway
+@with_gateway
 def work(gateway: service.Gateway) -> None:
     """Publish posts when they are due, and call webhooks, until stopped. With PostgreSQL, several can run at once."""
     import threading
@@ -212,19 +163,6 @@ def work(gateway: service.Gateway) -> None:
         stop_with(CHECK_FAILED)
 
 
-@gateway.command("token", examples=["peerveil gateway token --space forum --role author --actor user-17"])
-@click.option("--space", required=True, help="Space that the token is for; '*' for an operator of all spaces.")
-@click.option(
-    "--role", type=click.Choice(["author", "reader", "operator"]), required=True, help="What the token allows."
-)
-@click.option("--actor", help="For authors: the person's account on your platform.")
-@_with_gateway
-def token(gateway: service.Gateway, space: str, role: str, actor: str | None, as_json: bool) -> None:
-    """Create a token. It is shown once; the database keeps only its hash."""
-    token = gateway.issue_token(role=role, space=space, actor=actor or "")
-    emit({"token": token, "role": role, "space": space}, as_json, token)
-
-
 @gateway.command("doctor", examples=["peerveil gateway doctor --config gateway.toml"])
 @click.option(
     "--confirm-clock",
@@ -236,7 +174,7 @@ def token(gateway: service.Gateway, space: str, role: str, actor: str | None, as
     type=click.Choice(["release", "discard"]),
     help="In a restored copy: publish held posts when they are due, or withdraw them all.",
 )
-@_with_gateway
+@with_gateway
 def doctor(gateway: service.Gateway, confirm_clock: str | None, confirm_restore: str | None, as_json: bool) -> None:
     """Check the whole gateway and show what to do; exit code 1 if something is wrong."""
     if confirm_restore is not None:
@@ -257,18 +195,18 @@ def doctor(gateway: service.Gateway, confirm_clock: str | None, confirm_restore:
 @gateway.command("backup", examples=["peerveil gateway backup --to gateway-monday.backup"])
 @click.option("--to", type=PATH, required=True, metavar="FILE", help="File to write. Posts in it stay encrypted.")
 @force_option
-@_configured
+@configured
 def backup(to: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:
     """Write everything to one file while the gateway is running. Keep the key in another place."""
     check_file(to, force)
-    with _opened(_settings(config, db)) as gateway:
+    with opened(read_settings(config, db)) as gateway:
         service.backup(gateway, to)
     emit({"written": str(to)}, as_json, f"written: {to}")
 
 
 @gateway.command("restore", examples=["peerveil gateway restore gateway-monday.backup --db new.db"])
 @argument("backup_file", type=PATH, metavar="BACKUP", help="A file from `peerveil gateway backup`.")
-@_configured
+@configured
 def restore(backup_file: Path, db: str | None, config: Path | None, as_json: bool) -> None:
     """Fill a new database from a backup of a SQLite or PostgreSQL gateway. A gateway in use is never overwritten.
 
@@ -277,7 +215,7 @@ def restore(backup_file: Path, db: str | None, config: Path | None, as_json: boo
     """
     from peerveil.storage import Address
 
-    settings = _settings(config, db)
+    settings = read_settings(config, db)
     service.restore(settings.db, settings.vault(), backup_file)
     shown = Address.read(settings.db).shown
     emit({"restored": shown}, as_json, f"restored: {shown}; it waits for peerveil gateway doctor --confirm-restore")
@@ -286,14 +224,14 @@ def restore(backup_file: Path, db: str | None, config: Path | None, as_json: boo
 @gateway.command("page", examples=["peerveil gateway page --out out/gateway"])
 @out_option(default="out/gateway")
 @force_option
-@_configured
+@configured
 def page(out: Path, force: bool, db: str | None, config: Path | None, as_json: bool) -> None:
     """Write the operator's page (operator.html): published posts, lateness, delays, the guarantee.
 
     A running gateway shows the same page at /operator.
     """
     check_out(out, force)
-    with _opened(_settings(config, db)) as gateway:
+    with opened(read_settings(config, db)) as gateway:
         path = service.operator_page(gateway, sorted(gateway.spaces)).write(out / "operator.html")
     emit({"written": str(path)}, as_json, f"written: {path}")
 
@@ -304,7 +242,7 @@ def webhooks() -> None:
 
 
 @webhooks.command("list", examples=["peerveil gateway webhooks list"])
-@_with_gateway
+@with_gateway
 def webhooks_list(gateway: service.Gateway, as_json: bool) -> None:
     """List webhooks: published items that wait, failures, and dead letters (items that were given up after three days)."""
     from peerveil.web.gateway.webhooks import read_webhooks
@@ -320,7 +258,7 @@ def webhooks_list(gateway: service.Gateway, as_json: bool) -> None:
     "replay", examples=["peerveil gateway webhooks replay", "peerveil gateway webhooks replay forum-1a2b3c4d"]
 )
 @argument("webhook", required=False, help="Name of one webhook, as `webhooks list` shows it.")
-@_with_gateway
+@with_gateway
 def webhooks_replay(gateway: service.Gateway, webhook: str | None, as_json: bool) -> None:
     """Send dead letters again: once, to receivers that work. What is refused again stays a dead letter."""
     from peerveil.web.gateway.webhooks import replay
@@ -346,7 +284,7 @@ def key_new(as_json: bool) -> None:
 
 @key.command("rotate", examples=["peerveil gateway key rotate", "peerveil gateway key rotate --drop k1a2b3c"])
 @click.option("--drop", metavar="NAME", help="Remove an old key instead, if nothing is sealed with it any more.")
-@_configured
+@configured
 def key_rotate(drop: str | None, db: str | None, config: Path | None, as_json: bool) -> None:
     """Put a new key in front of the old one in the key file. Servers and workers use it from their next start on.
 
@@ -354,9 +292,9 @@ def key_rotate(drop: str | None, db: str | None, config: Path | None, as_json: b
     """
     from peerveil.web.gateway.keys import add_key, drop_key, require_key_file
 
-    settings = _settings(config, db)
+    settings = read_settings(config, db)
     path = require_key_file(settings.key_file)
-    with _opened(settings) as gateway:  # a key that does not open the gateway is not built upon
+    with opened(settings) as gateway:  # a key that does not open the gateway is not built upon
         if drop is None:
             name = add_key(path)
             emit(
@@ -380,7 +318,7 @@ def key_rotate(drop: str | None, db: str | None, config: Path | None, as_json: b
 @click.option("--reason", help="First step: why the post must be read.")
 @click.option("--approve", type=int, help="Second step, by another operator: the number of the request.")
 @click.option("--log", is_flag=True, help="Show all requests and approvals instead.")
-@_with_gateway
+@with_gateway
 def reveal(
     gateway: service.Gateway, receipt: str | None, reason: str | None, approve: int | None, log: bool, as_json: bool
 ) -> None:
@@ -403,3 +341,7 @@ def reveal(
     elif approve is not None:
         post = service.approve_reveal(gateway, operator, approve)
         emit(post, as_json, f"{post['space']}, {post['thread']}:\n{post['content']}")
+
+
+for _command in tokens.commands.values():
+    gateway.add_command(_command)

@@ -151,7 +151,11 @@ class EstimateShares(Action["Labels"]):
             want = "true, if each answer was randomized on the person's own device: nothing protects raw answers"
             require(self.randomized, "randomized", got=Verbatim("nothing"), want=want)
         extra = [name for name in (self.group, self.second, *self.on) if name is not None]
-        with open_reports(path, extra=extra, **self._terms(), **self._source(inputs)) as (source, question):
+        lists = self.second is None and not self.on
+        with open_reports(path, extra=extra, **self._terms(), **self._source(inputs), lists=lists) as (
+            source,
+            question,
+        ):
             count_by(source, question)
 
     def _terms(self) -> dict[str, Any]:

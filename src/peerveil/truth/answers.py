@@ -81,9 +81,10 @@ class EncodedAnswers:
     @property
     def vote_shares(self) -> Floats:
         """The share of each class among the answers to each task; even for a task without answers."""
-        total = np.diff(self.start)[:, None].astype(np.float64)
-        shares = np.full_like(self.votes, 1 / self.k)
-        np.divide(self.votes, total, out=shares, where=total > 0)
+        total = np.diff(self.start)
+        shares = self.votes * (1 / np.maximum(total, 1))[:, None]
+        if not total.all():
+            shares[total == 0] = 1 / self.k
         return shares
 
     def __len__(self) -> int:

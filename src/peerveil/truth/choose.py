@@ -28,7 +28,7 @@ number of tasks for each class but one (Schwarz, 1978).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -40,7 +40,7 @@ from peerveil.truth.confusions import accepted, candidates
 from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits, first_counts
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
-from peerveil.truth.models import STRENGTH, ClassPrior, majority_of
+from peerveil.truth.models import STRENGTH, ClassPrior, common_ability, majority_of
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
@@ -56,6 +56,7 @@ _STRONG_EVIDENCE: Final = math.log(10.0)  # nats
 _LEAST_WEIGHT: Final = 0.01  # of a model in the average
 _ROUGH_CELLS: Final = 41  # of the grids of fits that are only compared
 _ROUGH_ITERATIONS: Final = 40  # of such fits: lower bounds all, so that stopping early errs alike
+_COARSE: Final = Limits(20, 1e-5, must_converge=False)  # where a fit goes on with a finer grid
 _SAME_PLACE: Final = 0.01  # of all answers: fits whose expected counts differ by less have reached the same maximum
 _HOPELESS: Final = 40.0  # nats below the best: a weight of e^-40
 
@@ -146,7 +147,8 @@ class Pilot:
         self._engine = MemoryEngine(self.answers)
         self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
-        common = majority_of(self.answers, channel)[1]
+        single = channel.single
+        common = majority_of(self.answers, channel)[1] if single is None else common_ability(self.answers.votes, single)
         self._engine.vote_weights = channel.vote_weights(common)
         first = one_coin(self._even, strength=STRENGTH, mean=float(np.clip(common, 0.1, 0.95)))
         runs = {STRENGTH: self._climb(EMRun(first, self._engine, first_counts(self._engine, "correct")))}
@@ -164,6 +166,7 @@ class Pilot:
         estimated = one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean)
         free = self._climb(EMRun(estimated, self._engine, best.counts))
         self.skewed = free.objective - best.objective > self._price
+        self.end = (free if self.skewed else best).counts  # where one-coin ended
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
@@ -180,22 +183,25 @@ class Pilot:
             for counts in starts:
                 model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
                 run = EMRun(model, self._engine, counts)
-                runs.append(self._climb(run, max([least, *(run.objective for run in runs)])))
+                runs.append(self._climb(run, max([least, *(run.objective for run in runs)]), runs))
             bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs
 
         explain("none", False, [self._best.counts])
         strong = _distinct(explain("strong", False, [of_one_coin, first_counts(self._engine, "correct by class")]))
+        hopeless = bounds["strong", False] < bounds["none", False] - _HOPELESS
         some = _distinct(explain("some", False, strong))
-        explain("none", True, [of_one_coin, *strong])
+        explain("none", True, [of_one_coin] if hopeless else [of_one_coin, *strong])
         explain("some", True, some)
         explain("strong", True, strong)
         top = max(bounds.values())
         return Evidence({key: bounds[key] - top for key in product(BIASES, (False, True))})
 
-    def _climb(self, run: EMRun, least: float = -math.inf) -> EMRun:
-        """EM to convergence, or until the objective is not going to reach ``least``."""
+    def _climb(self, run: EMRun, least: float = -math.inf, others: Sequence[EMRun] = ()) -> EMRun:
+        """EM to convergence, or until it reaches a place where another run ended, or is not going to reach ``least``."""
         while not run.ended(self._limits) and not (run.objectives and run.objective + run.outlook < least):
+            if run.objectives and any(_same_place(run, other) for other in others):
+                break
             run.step()
         return run
 
@@ -206,12 +212,16 @@ def _mean(run: EMRun) -> float:
 
 def _distinct(runs: list[EMRun]) -> list[ExpectedCounts]:
     """Where runs ended; once where several ended in the same place."""
-    places: list[ExpectedCounts] = []
+    places: list[EMRun] = []
     for run in sorted(runs, key=lambda run: -run.objective):
-        correct, answers = run.counts.by_worker, float(run.counts.loads.sum())
-        if all(np.abs(place.by_worker - correct).sum() > _SAME_PLACE * answers for place in places):
-            places.append(run.counts)
-    return places
+        if not any(_same_place(run, place) for place in places):
+            places.append(run)
+    return [place.counts for place in places]
+
+
+def _same_place(run: EMRun, other: EMRun) -> bool:
+    difference = np.abs(run.counts.by_worker - other.counts.by_worker).sum()
+    return bool(difference <= _SAME_PLACE * run.counts.loads.sum())
 
 
 class AutoModel:
@@ -223,8 +233,12 @@ class AutoModel:
     def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
         """Fit every model that has a weight, and average."""
         evidence = self.pilot.evidence()
+        # nothing else is known than these answers, and the pilot has seen all of them
+        alone = start is None and self.history is None and not engine.has_gold
+        alone = alone and int(engine.loads.sum()) == len(self.pilot.answers)
+        ends = {"none": self.pilot.end} if alone else {}
         fits = [
-            (weight, self._model(biases, engine).fit(engine, limits, start))
+            (weight, self._fit(biases, engine, limits, start, ends.get(biases)))
             for biases, weight in evidence.weights.items()
             if weight > 0
         ]
@@ -234,9 +248,7 @@ class AutoModel:
             fits = [(weight / 2, fit) for weight, fit in fits]
             fits += [(0.5 / len(models), model.fit(engine, limits, start)) for model in models]
         fit = replace(fits[0][1] if len(fits) == 1 else _average(fits), evidence=evidence)
-        # nothing else is known than these answers, and the pilot has seen all of them
-        alone = start is None and self.history is None and not engine.has_gold
-        if self.pilot.silent and evidence.silent and alone and int(engine.loads.sum()) == len(self.pilot.answers):
+        if self.pilot.silent and evidence.silent and alone:
             fit = replace(fit, posterior=majority_of(self.pilot.answers, self.pilot.channel)[0])
         return fit
 
@@ -246,7 +258,7 @@ class AutoModel:
         return candidates(pilot.channel, self.class_prior, workers, pilot.strength, pilot.mean, self.history)
 
     def _confusions(self) -> dict[str, float]:
-        """The models of confused classes to average with, and by how much each predicts better (:mod:`peerveil.truth.confusions`)."""
+        """The models of confused classes to average with, and by how much each predicts better."""
         pilot = self.pilot
         if pilot.channel.k == 2 or pilot.channel.largest_size > 1:
             return {}  # with two classes every confusion is a bias; reports of several classes hide which are confused
@@ -255,12 +267,25 @@ class AutoModel:
         )
         return accepted(pilot.answers, one_coin, self._candidates(), pilot.channel)
 
-    def _model(self, biases: str, engine: Engine) -> GridModel:
+    def _fit(
+        self, biases: str, engine: Engine, limits: Limits, start: Floats | None, counts: ExpectedCounts | None
+    ) -> EMFit:
+        """Two-coin climbs most of its way on a coarse grid, on which its M-steps cost half."""
+        mean = self.pilot.mean
+        if biases != "none" and limits.must_converge and limits.tolerance < _COARSE.tolerance:
+            model = self._model(biases, engine, mean, _ROUGH_CELLS)
+            run = EMRun(model, engine, first_counts(engine, model.counted, start))
+            while not run.ended(_COARSE) and len(run.objectives) < limits.iterations:
+                run.step()
+            counts, mean = run.counts, _mean(run)
+        return self._model(biases, engine, mean).fit(engine, limits, start, counts)
+
+    def _model(self, biases: str, engine: Engine, mean: float, cells: int | None = None) -> GridModel:
         # for labels more cautious than in the pilot: they suffer more from too much bias than from too little
         bias = BIAS if biases == "strong" else BIASES[biases]
         strength = self.pilot.strength if bias is None else STRENGTH
-        channel, mean, loads = self.pilot.channel, self.pilot.mean, engine.loads
-        return GridModel(channel, self.class_prior, loads, strength, bias, mean=mean, history=self.history)
+        data = self.pilot.channel, self.class_prior, engine.loads
+        return GridModel(*data, strength, bias, mean=mean, history=self.history, cells=cells)
 
 
 def _average(fits: list[tuple[float, EMFit]]) -> EMFit:

@@ -39,6 +39,7 @@ more they differ (.27 to .96 in the same settings): the coefficient of a crowd o
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -88,7 +89,7 @@ def agreement(
     ----------
     reports
         Labels, a pandas or Polars frame with columns task, worker and label, a file name, a pattern such as
-        ``reports/*.parquet``, or an Ibis table.
+        ``reports/*.parquet``, or an Ibis table. Labels may be lists of equally many classes (a subset response).
     epsilon
         Of the response for one answer; ``None`` if answers were not randomized, which gives the classical coefficients.
     classes
@@ -143,7 +144,9 @@ def agreement_by_person(
         counts = count_in_memory(open_answers(source, connection) if is_stored else source, classes)
     else:
         counts = count_in_tables(source, classes, engine, connection)
-    channel = Channel.of(None if exact is None else float(exact), len(counts.classes))
+    if counts.size > 1 and exact is None:
+        raise BadInput("epsilon", got=None, want="the epsilon with which the lists of labels were randomized")
+    channel = Channel.of(None if exact is None else float(exact), len(counts.classes), counts.size)
     result = Agreement(
         guarantee=device_guarantee(exact) if guarantee is None else guarantee,
         **_coefficients(counts, channel, level),
@@ -156,7 +159,10 @@ def agreement_by_person(
         answer_epsilon=exact,
         most=int(counts.loads.max()),
     )
-    if result.guarantee.assumption is not None and (reason := doubt(_looked_at(counts), result.epsilon)) is not None:
+    if (
+        result.guarantee.assumption is not None
+        and (reason := doubt(_looked_at(counts), result.epsilon, counts.size)) is not None
+    ):
         warnings.warn(reason, NotRandomized, stacklevel=3)
         result = replace(result, doubt=reason)
     return Outputs(result, _by_person(counts, channel))
@@ -171,6 +177,14 @@ def agreement_of(
     (:func:`peerveil.truth.randomize.effective_epsilon`), if people leave out tasks whatever they would have answered.
     """
     response, answers, missing = sent.response, sent.answers, sent.missing
+    if isinstance(sent, CollectedAnswers) and sent.levels:
+        chosen = sorted({read_epsilon(value) for value in answers.frame["epsilon"].to_list()})
+        if len(chosen) > 1:
+            got = Verbatim(f"answers with epsilon {', '.join(map(str, chosen))}")
+            raise BadInput(
+                "answers", got=got, want="one epsilon: the answers of one level, such as the most frequent one"
+            )
+        response = next(one for one in sent.levels if one.exact_epsilon == chosen[0])
     classes = [c for c in response.labels or range(response.k) if missing is None or c != missing]
     epsilon: Number = response.exact_epsilon
     if missing is not None:
@@ -204,7 +218,8 @@ def _coefficients(counts: PairCounts, channel: Channel, level: float) -> dict[st
         got = Verbatim(f"{plural(tasks, 'task')} that at least two people answered")
         raise BadInput("reports", got=got, want="at least two such tasks: agreement is between people")
     quantile = float(stdtrit(tasks - 1, 0.5 + level / 2))
-    raw = _statistics(counts, Channel.of(None, channel.k))
+    # of reports that show w classes: as if two agreed by the share of w that both show, (P) with a^2 = w and d = 0
+    raw = _statistics(counts, Channel(math.sqrt(channel.size), 0.0, channel.k, channel.size))
     whole, parts = _statistics(counts, channel), _statistics(counts, channel, leave_out=True)
     errors = {name: _jackknife(values, counts.tasks) for name, values in parts.items()}
     if channel.contrast < 1:  # reports vary even where answers do not: that these tasks look alike shows no precision
@@ -269,7 +284,7 @@ def _statistics(counts: PairCounts, channel: Channel, *, leave_out: bool = False
 
 def _classes_shown(channel: Channel) -> float:
     """How many classes a report shows: the w of equation (P)."""
-    return channel.keep + (channel.k - 1) * channel.other
+    return channel.size if channel.size > 1 else channel.keep + (channel.k - 1) * channel.other
 
 
 def _offset(channel: Channel) -> float:

@@ -189,9 +189,11 @@ class EMModel(ABC):
     def m_step(self, counts: ExpectedCounts) -> Parameters:
         """The parameters that maximize the objective, given the expected counts."""
 
-    def fit(self, engine: Engine, limits: Limits, start: Floats | None = None) -> EMFit:
-        """Iterate M-steps and E-steps until the objective has converged."""
-        run = EMRun(self, engine, first_counts(engine, self.counted, start))
+    def fit(
+        self, engine: Engine, limits: Limits, start: Floats | None = None, counts: ExpectedCounts | None = None
+    ) -> EMFit:
+        """Iterate M-steps and E-steps until the objective has converged; from expected ``counts``, if they are given."""
+        run = EMRun(self, engine, first_counts(engine, self.counted, start) if counts is None else counts)
         while not run.ended(limits):
             run.step()
         if limits.must_converge and not run.converged(limits):

@@ -16,6 +16,7 @@ from peerveil.core.guarantee import WORTHLESS, Guarantee, Notion, odds_in_words,
 from peerveil.core.result import Result
 from peerveil.data.table import plural
 from peerveil.truth.channels import Channel, Channels
+from peerveil.truth.models import distinct_rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -288,12 +289,14 @@ def agreement(votes: Floats, size: int = 1) -> tuple[float, int]:
     >>> agreement(np.array([[2.0, 0.0], [1.0, 1.0], [1.0, 0.0]]))
     (0.5, 2)
     """
-    votes = votes[votes.sum(axis=1) >= 2 * size]
-    if not votes.size:
+    rows, tasks = distinct_rows(votes)
+    enough = rows.sum(axis=1) >= 2 * size
+    rows, tasks = rows[enough], tasks[enough]
+    if not rows.size:
         return 0.0, 0
-    n = votes.sum(axis=1) / size
-    share = (votes * (votes - 1)).sum(axis=1) / (n * (n - 1)) / size
-    weight = np.floor(n / 2)
+    n = rows.sum(axis=1) / size
+    share = (rows * (rows - 1)).sum(axis=1) / (n * (n - 1)) / size
+    weight = np.floor(n / 2) * tasks
     return float(share @ weight / weight.sum()), int(weight.sum())
 
 

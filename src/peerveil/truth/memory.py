@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from peerveil.truth.answers import EncodedAnswers
 
 _MOST_CODES: Final = 2**32 - 1
+_ROWS: Final = 256  # added up side by side
+
+
+def column_sums(table: Floats) -> Floats:
+    """The sums of few long columns: NumPy is slow along short rows, so many are taken as one.
+
+    >>> column_sums(np.ones((1000, 3))).tolist()
+    [1000.0, 1000.0, 1000.0]
+    """
+    k, whole = table.shape[1], len(table) // _ROWS * _ROWS
+    blocks = table[:whole].reshape(-1, _ROWS * k).sum(axis=0).reshape(_ROWS, k)
+    return np.asarray(blocks.sum(axis=0) + table[whole:].sum(axis=0))
 
 
 class MemoryEngine:
@@ -57,9 +69,13 @@ class MemoryEngine:
             known = np.flatnonzero(self._gold >= 0)
             posterior = posterior.copy()
             posterior[known] = np.eye(shape[1])[self._gold[known]]
-        by_class = posterior.sum(axis=0)
+        by_class = column_sums(posterior)
         if counted == "correct":
             return ExpectedCounts(by_class, self._moments(posterior)[0], self._float_loads)
+        if counted == "correct by class" and shape[1] == 2:
+            of_class_1 = np.zeros((len(self._answers_of_code), 1))
+            kernels.count_answers(self._start, self._code, np.ascontiguousarray(posterior[:, 1:]), of_class_1)
+            return self._counts_of_two(by_class, of_class_1[:, 0], counted)
         if counted == "correct by class":
             correct, answers = np.zeros((2, len(self.workers), shape[1]))
             kernels.count_by_class(self._start, self._code, posterior, correct, answers)
@@ -105,10 +121,14 @@ class MemoryEngine:
         tasks = len(self.answers.tasks)
         # the log-likelihood if class 0 were correct everywhere
         log_likelihood = total + float((self._answers_of_code * table[:, 0]).sum()) + tasks * float(log_prior[0])
-        counts = np.column_stack([np.maximum(self._answers_of_code - of_class_1, 0.0), of_class_1]).reshape(-1, 2, 2)
         share = float(self._posterior.sum())
         by_class = np.array([tasks - share, share])
-        return EStep(log_likelihood, ExpectedCounts.of_table(by_class, counts, self._float_loads, counted))
+        return EStep(log_likelihood, self._counts_of_two(by_class, of_class_1, counted))
+
+    def _counts_of_two(self, by_class: Floats, of_class_1: Floats, counted: Counted) -> ExpectedCounts:
+        """The expected counts of two classes, from the answers of each code to tasks of class 1."""
+        table = np.column_stack([np.maximum(self._answers_of_code - of_class_1, 0.0), of_class_1]).reshape(-1, 2, 2)
+        return ExpectedCounts.of_table(by_class, table, self._float_loads, counted)
 
     def correct_moments(self) -> Floats:
         """By worker the expected correct answers, and the sum of c (1 - c), c being the probability that one is correct."""
@@ -124,7 +144,7 @@ class MemoryEngine:
         return self.answers.vote_shares
 
     def _counts(self, by_worker: Floats, loads: Floats) -> ExpectedCounts:
-        return ExpectedCounts(self._posterior.sum(axis=0), by_worker, loads)
+        return ExpectedCounts(column_sums(self._posterior), by_worker, loads)
 
     def _answers(self, rows: Floats) -> Floats:
         """Answers of workers, from their rows."""

@@ -266,7 +266,7 @@ def common_ability(votes: Floats, channel: Channel) -> float:
     >>> round(common_ability(np.array([[3.0, 1.0], [0.0, 4.0], [2.0, 2.0]]), Channel.of(None, 2)), 3)
     0.721
     """
-    rows, tasks = _distinct_rows(votes)
+    rows, tasks = distinct_rows(votes)
     k, size = channel.k, votes.sum() / channel.size
     low, high = channel.size / k, min(channel.keep, 1 - 1e-6)
     shown = low + 0.8 * (high - low)
@@ -279,7 +279,7 @@ def common_ability(votes: Floats, channel: Channel) -> float:
     return (shown - channel.other) / channel.contrast
 
 
-def _distinct_rows(votes: Floats) -> tuple[Floats, Floats]:
+def distinct_rows(votes: Floats) -> tuple[Floats, Floats]:
     """The distinct rows of votes, and how many tasks have each; rows too long for a number in base max + 1 all stay."""
     base, k = int(votes.max(initial=0)) + 1, votes.shape[1]
     if base**k > 2**62:

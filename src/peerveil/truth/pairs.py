@@ -1,8 +1,8 @@
 """Counts of agreeing pairs by task, in memory, on DuckDB or on Spark: all that coefficients of agreement need.
 
-Everywhere the same steps: reports become shares u of a person's answers to a task (all 1, unless somebody answered it twice),
-these are summed by task and class, and tasks that nobody shares are left out. Tasks with equal counts come back as one row,
-so that what comes back does not grow with the data.
+Everywhere the same steps: reports become shares u of a person's answers to a task (all 1, unless somebody answered it twice; a
+report that shows w classes has a row for each), these are summed by task and class, and tasks that nobody shares are left out.
+Tasks with equal counts come back as one row, so that what comes back does not grow with the data.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class PairCounts:
         people whose report is the same.
     loads
         How many reports each person sent, to all tasks.
+    size
+        How many classes a report shows, the w of equation (P).
     """
 
     classes: tuple[Any, ...]
@@ -62,16 +64,21 @@ class PairCounts:
     votes: Floats
     by_person: pl.DataFrame
     loads: Ints
+    size: int = 1
 
     @classmethod
-    def of(cls, classes: Sequence[Any], kinds: pl.DataFrame, by_person: pl.DataFrame, loads: pl.Series) -> PairCounts:
+    def of(
+        cls, classes: Sequence[Any], kinds: pl.DataFrame, by_person: pl.DataFrame, loads: pl.Series, size: int = 1
+    ) -> PairCounts:
         """The counts from the tables that an engine made; rows in an order that no engine determines."""
         ordered = kinds.sort(kinds.columns)
         names = [f"v{c}" for c in range(len(classes))]
         columns = [ordered[name].to_numpy().astype(np.float64) for name in ("tasks", "people", "pairs", "inverse")]
         tasks, people, pairs, inverse = columns
         votes = ordered.select(names).to_numpy().astype(np.float64)
-        return cls(tuple(classes), tasks, np.rint(people), pairs, inverse, votes, by_person, loads.to_numpy())
+        return cls(
+            tuple(classes), tasks, np.rint(people), pairs, inverse, votes, by_person, loads.to_numpy() // size, size
+        )
 
 
 def count_in_memory(reports: Any, classes: int | Sequence[Hashable] | None) -> PairCounts:
@@ -83,27 +90,33 @@ def count_in_memory(reports: Any, classes: int | Sequence[Hashable] | None) -> P
     ([2.0], [1.0], [[1.5, 0.5]], [2, 2])
     """
     table = Labels.of(reports, "reports")
+    size = 1
+    if table.has_subsets:
+        lengths = table.frame["label"].list.len().unique().sort().to_list()
+        table = table.members
+        size = _one_size(lengths[0], lengths[-1])
     class_list = observed_classes(table.frame["label"]) if classes is None else check_classes(classes)
     code = pl.Series("label", table.codes(class_list))  # refuses what is none of the classes
+    _refuse_all(size, len(class_list))
     frame = table.frame.select("task", "worker").with_columns(code)
     shares = (
         frame.lazy()
         .group_by(_COLUMNS)
         .agg(m=pl.len().cast(pl.Float64))
-        .with_columns(r=pl.col("m").sum().over("task", "worker"))
+        .with_columns(r=pl.col("m").sum().over("task", "worker") / size)
         .with_columns(u=pl.col("m") / pl.col("r"))
-        .with_columns(v=pl.col("u").sum().over("task", "label"), n=pl.col("u").sum().over("task"))
+        .with_columns(v=pl.col("u").sum().over("task", "label"), n=pl.col("u").sum().over("task") / size)
         .filter(pl.col("n") > _TWO_PEOPLE)
         .with_columns(x=pl.col("u") * (pl.col("v") - pl.col("u")))
         .collect()
     )
     u, m, r, n, x, label = map(pl.col, ("u", "m", "r", "n", "x", "label"))
     votes = {f"v{c}": u.filter(label == c).sum() for c in range(len(class_list))}
-    by_task = shares.group_by("task").agg(people=n.max(), pairs=x.sum(), inverse=(m / r**2).sum(), **votes)
+    by_task = shares.group_by("task").agg(people=n.max(), pairs=x.sum(), inverse=(m / r**2).sum() / size, **votes)
     kinds = by_task.drop("task").group_by("people", "pairs", "inverse", *votes).agg(tasks=pl.len())
     by_answer = shares.group_by("task", "worker").agg(x=(x / (n - 1)).sum())
     by_person = by_answer.group_by("worker").agg(tasks=pl.len(), total=x.sum(), squares=(x**2).sum())
-    return PairCounts.of(class_list, kinds, by_person, frame["worker"].value_counts()["count"])
+    return PairCounts.of(class_list, kinds, by_person, frame["worker"].value_counts()["count"], size)
 
 
 def count_in_tables(
@@ -111,37 +124,59 @@ def count_in_tables(
 ) -> PairCounts:
     """The counts of files or an Ibis table, made by the database."""
     with quiet(), open_answer_table(source, engine, connection) as (_, table):
+        size = 1
+        if table.label.type().is_array():
+            length = table.label.length()
+            low, high = _polars(table.aggregate(low=length.min(), high=length.max())).row(0)
+            size, table = _one_size(low, high), table.unnest("label")
         loads = _polars(table.group_by("worker", "label").aggregate(n=table.count()))
         if loads.height == 0:
             raise BadInput("reports", got=Verbatim("no reports"), want="at least one report")
         class_list = known_classes(loads["label"], classes)
-        shares = _shares(table)
-        kind = _polars(_by_task(shares, class_list))
+        _refuse_all(size, len(class_list))
+        shares = _shares(table, size)
+        kind = _polars(_by_task(shares, class_list, size))
         by_answer = shares.group_by("task", "worker").aggregate(x=(shares.x / (shares.n - 1)).sum())
         by_person = by_answer.group_by("worker").aggregate(
             tasks=by_answer.count(), total=by_answer.x.sum(), squares=(by_answer.x * by_answer.x).sum()
         )
-        return PairCounts.of(class_list, kind, _polars(by_person), loads.group_by("worker").agg(pl.col("n").sum())["n"])
+        sent = loads.group_by("worker").agg(pl.col("n").sum())["n"]
+        return PairCounts.of(class_list, kind, _polars(by_person), sent, size)
 
 
-def _shares(table: Table) -> Table:
+def _one_size(low: int | None, high: int | None) -> int:
+    """How many classes every report shows; no reports are refused elsewhere."""
+    if low != high:
+        got = Verbatim(f"lists of {low} to {high} labels")
+        raise BadInput("labels", got=got, want="equally many labels in every list: agreement has one epsilon for all")
+    return high or 1
+
+
+def _refuse_all(size: int, k: int) -> None:
+    """Refuse reports that show every class."""
+    if size > 1 and size >= k:
+        got = Verbatim(f"lists of {size} labels, with {k} classes")
+        raise BadInput("labels", got=got, want="fewer labels in a list than there are classes")
+
+
+def _shares(table: Table, size: int) -> Table:
     """The shares of each person's answers to each task, with the sums over the task; tasks of one person left out."""
     ibis = load_ibis()
     counts = table.group_by(list(_COLUMNS)).aggregate(m=table.count().cast("float64"))
-    counts = counts.mutate(r=counts.m.sum().over(ibis.window(group_by=["task", "worker"])))
+    counts = counts.mutate(r=counts.m.sum().over(ibis.window(group_by=["task", "worker"])) / size)
     shares = counts.mutate(u=counts.m / counts.r)
     by_class, by_task = ibis.window(group_by=["task", "label"]), ibis.window(group_by="task")
-    shares = shares.mutate(v=shares.u.sum().over(by_class), n=shares.u.sum().over(by_task))
+    shares = shares.mutate(v=shares.u.sum().over(by_class), n=shares.u.sum().over(by_task) / size)
     shares = shares.filter(shares.n > _TWO_PEOPLE)
     return shares.mutate(x=shares.u * (shares.v - shares.u))
 
 
-def _by_task(shares: Table, classes: Sequence[Any]) -> Table:
+def _by_task(shares: Table, classes: Sequence[Any], size: int) -> Table:
     """Tasks with equal counts as one row."""
     ibis = load_ibis()
     votes = {f"v{c}": ibis.ifelse(shares.label == value, shares.u, 0.0).sum() for c, value in enumerate(classes)}
     tasks = shares.group_by("task").aggregate(
-        people=shares.n.max(), pairs=shares.x.sum(), inverse=(shares.m / (shares.r * shares.r)).sum(), **votes
+        people=shares.n.max(), pairs=shares.x.sum(), inverse=(shares.m / (shares.r * shares.r)).sum() / size, **votes
     )
     return tasks.group_by(["people", "pairs", "inverse", *votes]).aggregate(tasks=tasks.count())
 

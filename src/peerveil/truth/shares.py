@@ -21,6 +21,7 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, number, numbers
 from peerveil.core.guarantee import NOT_PRIVATE_MARK
+from peerveil.core.randomness import NumberResponse
 from peerveil.data.table import plural
 from peerveil.truth.guarantee import LARGEST_Z, AnswersResult, NotRandomized
 from peerveil.truth.shares_counts import Question, count_by
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
+    from peerveil.core.randomness import OrderedResponse
 
 INTERVALS: Final = "Each interval holds for its own share, not for all of them at once."
 HONEST: Final = (
@@ -169,6 +171,7 @@ def estimate_shares(
     task: Any = None,
     engine: str = "memory",
     connection: BaseBackend | None = None,
+    response: OrderedResponse | NumberResponse | None = None,
 ) -> SharesResult:
     """Estimate which share of a population would give each answer, from reports that were randomized on each person's device.
 
@@ -176,7 +179,8 @@ def estimate_shares(
     ----------
     reports
         The reports: an array, list or series; a table, file (or pattern such as ``poll/*.parquet``) or Ibis table with
-        a column ``label``; Labels; or randomized answers of this module, which state epsilon and classes themselves.
+        a column ``label``; Labels; or randomized answers of this module, which state epsilon and classes themselves. A
+        report may be a list of classes (a subset response); all with one epsilon then name equally many.
     epsilon
         With which each answer was randomized. Where people chose their own, leave it out: the table then has a column
         ``epsilon``.
@@ -205,6 +209,10 @@ def estimate_shares(
         ``"memory"``, ``"duckdb"`` or ``"spark"``: where reports are counted.
     connection
         An Ibis connection to use, such as one to a Spark cluster.
+    response
+        For reports of a scale or of bounded numbers: the :class:`~peerveil.core.randomness.OrderedResponse` or
+        :class:`~peerveil.core.randomness.NumberResponse` that made them, in place of epsilon and classes. Classes of
+        numbers are the levels that they were rounded to; their ``mean`` is that of the numbers.
 
     Notes
     -----
@@ -213,7 +221,8 @@ def estimate_shares(
     Shares are those of maximum likelihood in the simplex (:func:`peerveil.truth.shares_fit.maximum_likelihood`).
     Intervals invert the score test, Wilson's interval pushed through the channel
     (:func:`peerveil.truth.shares_fit.score_intervals`). They always hold the estimate, and are within 5% of the
-    Cramér–Rao limit from 1,000 people on (``python -m benchmarks.truth_shares``).
+    Cramér–Rao limit from 1,000 people on (``python -m benchmarks.truth_shares``). Where reports name several classes,
+    the interval of a class is that of the binary report whether it is named.
 
     Examples
     --------
@@ -229,8 +238,12 @@ def estimate_shares(
     """
     check_level(level)
     settings: Any = {"weights": weights, "margins": margins, "people": people, "columns": columns, "task": task}
-    where: Any = {"engine": engine, "connection": connection}
-    with open_reports(reports, epsilon=epsilon, classes=classes, **settings, **where) as (source, question):
+    where: Any = {"engine": engine, "connection": connection, "response": response}
+    scores = True if scores is None and isinstance(response, NumberResponse) else scores
+    with open_reports(reports, epsilon=epsilon, classes=classes, **settings, **where, lists=True) as (
+        source,
+        question,
+    ):
         counts = count_by(source, question)[None]
     result = shares_of(counts, question, level=level, simultaneous=simultaneous, scores=scores)
     if result.doubt is not None:

@@ -18,19 +18,20 @@ import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
+from peerveil.core.guarantee import read_epsilon
 from peerveil.data import Labels
 from peerveil.data.engines import load_ibis, quiet
 from peerveil.truth.models import Channel
 from peerveil.truth.shares_fit import ReportCounts
+from peerveil.truth.shares_subsets import SubsetRows
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
     from peerveil.core.guarantee import Guarantee
 
 _MOST_ROWS: Final = 4000  # of reports times epsilons where people sent several: their pairs are counted
+_MOST_CELLS: Final = 100_000_000  # of distinct lists times classes
 _SHOWN: Final = 10
-_RAKING_STEPS: Final = 1000
-_RAKING_TOLERANCE: Final = 1e-10
 
 
 @dataclass(frozen=True)
@@ -40,20 +41,33 @@ class Question:
     Attributes
     ----------
     classes
-        The possible answers, which are also the possible reports.
+        The possible answers, which are also the possible reports, or what reports name several of.
     epsilon
         Of every report; ``None`` if a column says it for each.
     guarantee
         What is guaranteed for one report.
+    response
+        The matrix of a response whose reports are the numbers 0, 1, ... and no classes, by answer and report.
     """
 
     classes: tuple[Any, ...]
     epsilon: Fraction | None
     guarantee: Guarantee
+    response: Floats | None = None
+
+    @property
+    def reports(self) -> Sequence[Any]:
+        """The possible reports."""
+        return self.classes if self.response is None else range(self.response.shape[1])
+
+    def channel(self, epsilon: float | None, size: int = 1) -> Channel:
+        """The channel of reports with this epsilon, if that is not the same for all, which name so many classes."""
+        exact = epsilon if self.epsilon is None else self.epsilon
+        return Channel.of(None if exact is None else float(read_epsilon(exact)), len(self.classes), size)
 
     def matrix(self, epsilon: float | None) -> Floats:
         """The response matrix, ``matrix[answer, report]``."""
-        return Channel.of(float(self.epsilon) if self.epsilon is not None else epsilon, len(self.classes)).matrix
+        return self.channel(epsilon).matrix if self.response is None else self.response
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,19 @@ class ReportSource:
         if isinstance(self.table, pl.DataFrame):
             return self.table[name].head(most)
         return _frame(self.table.select(name).limit(most))[name]
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether reports name several classes."""
+        if isinstance(self.table, pl.DataFrame):
+            return isinstance(self.table.schema["label"], pl.List)
+        return bool(self.table["label"].type().is_array())
+
+    @property
+    def members(self) -> ReportSource:
+        """A row for each class that a report names."""
+        rows = self.table.explode("label") if self.in_memory else self.table.unnest("label")
+        return replace(self, table=rows)
 
     def only(self, name: str, value: Any) -> ReportSource:
         """The reports with this value in a column (perhaps written as text)."""
@@ -208,102 +235,128 @@ def count_by(source: ReportSource, question: Question, by: str | None = None) ->
     sums = source.sums(*keys)
     if sums.height == 0:
         raise BadInput("reports", got=Verbatim("nothing"), want="at least one report")
-    sums = sums.with_columns(code=codes_of(sums["label"], question.classes))
-    epsilons: list[float | None] = [None] if source.epsilon is None else sorted(set(sums[source.epsilon].to_list()))
-    place = {value: number for number, value in enumerate(epsilons)}
-    k, matrices = len(question.classes), [question.matrix(epsilon) for epsilon in epsilons]
-    rows = k * len(epsilons)
-
-    def row(frame: pl.DataFrame, label: str = "label", epsilon: str | None = source.epsilon) -> Ints:
-        code = codes_of(frame[label], question.classes).to_numpy()
-        block = [0] * frame.height if epsilon is None else [place[value] for value in frame[epsilon].to_list()]
-        return np.asarray(np.asarray(block, dtype=np.int64) * k + code)
-
     crowd = source.people([] if by is None else [by])
+    values = [None] if by is None else crowd[by].sort().to_list()
     repeated = source.person is not None and int(crowd["most"].max()) > 1  # type: ignore[arg-type]
-    if repeated and rows > _MOST_ROWS:
-        got = Verbatim(f"{len(epsilons):,} epsilons with {k:,} classes, from people who sent several reports")
-        raise BadInput("epsilon", got=got, want="fewer epsilons, or one report per person")
-    row_keys = [name for name in (source.epsilon, "label") if name is not None]
-    pairs = source.pairs(*row_keys, by=[] if by is None else [by]) if repeated else None
+    layout = _Layout.of(sums, source, question, repeated=repeated)
+    pairs = None
+    if repeated:
+        row_keys = [name for name in (source.epsilon, "label") if name is not None]
+        counted = source.members if source.has_lists else source
+        pairs = counted.pairs(*row_keys, by=[] if by is None else [by])
     counts = {}
-    for value in [None] if by is None else crowd[by].sort().to_list():
-        own = sums if by is None else sums.filter(pl.col(by).eq_missing(value))
-        person = crowd if by is None else crowd.filter(pl.col(by).eq_missing(value))
-        total, cross = np.zeros(rows), np.zeros(rows)
-        place_of = row(own)
-        np.add.at(total, place_of, own["_w"].to_numpy())
-        np.add.at(cross, place_of, own["_w2"].to_numpy())
-        if pairs is not None:
-            mine = pairs if by is None else pairs.filter(pl.col(by).eq_missing(value))
-            other = None if source.epsilon is None else f"{source.epsilon}_right"
-            cross = np.zeros((rows, rows))
-            np.add.at(cross, (row(mine), row(mine, "label_right", other)), mine["_w"].to_numpy())
-        if total.sum() <= 0:
-            raise BadInput("weights", got=Verbatim("weights that are all 0"), want=f"one above 0 in group {value!r}")
-        used = [number for number in range(len(epsilons)) if total[number * k : (number + 1) * k].sum() > 0]
-        inside = np.concatenate([np.arange(number * k, (number + 1) * k) for number in used])
-        counts[value] = ReportCounts(
-            likelihood=np.vstack([matrices[number].T for number in used]),
-            total=total[inside],
-            cross=cross[inside] if cross.ndim == 1 else cross[np.ix_(inside, inside)],
-            block=np.repeat(np.arange(len(used)), k),
-            reports=int(own["_n"].sum()),
-            people=int(person["people"][0]),
-            most=int(person["most"][0]),
+    for value in values:
+        own, person, mine = (
+            frame if by is None or frame is None else frame.filter(pl.col(by).eq_missing(value))
+            for frame in (sums, crowd, pairs)
         )
+        assert own is not None
+        assert person is not None
+        if own["_w"].sum() <= 0:
+            raise BadInput("weights", got=Verbatim("weights that are all 0"), want=f"one above 0 in group {value!r}")
+        crowd_of = (int(own["_n"].sum()), int(person["people"][0]), int(person["most"][0]))
+        counts[value] = layout.counts(own, mine, crowd_of)
     return counts
 
 
-def codes_of(labels: pl.Series, classes: Sequence[Any]) -> pl.Series:
-    """Labels as positions among the classes; others are refused."""
-    known = Labels(task=[0] * labels.len(), worker=[0] * labels.len(), label=labels)
-    return pl.Series(known.codes(list(classes))).cast(pl.Int64)
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    """Which rows counts have: a block for each epsilon, with a row for each report, or for each list that came."""
 
+    question: Question
+    epsilon: str | None
+    epsilons: list[float | None]
+    sizes: Ints | None  # by epsilon: how many classes a report names
 
-def rake(source: ReportSource, margins: Mapping[str, Mapping[Any, float]]) -> ReportSource:
-    """Weights under which the shares of public columns are those of the population (iterative proportional fitting).
-
-    The weight of a report is a product of factors, one per column. One step sets the factors of one column so that its
-    shares are right; the steps are repeated until all are. With one column this is post-stratification.
-    """
-    want = "the population's shares by the values of public columns, such as {'age': {'young': 0.4, 'old': 0.6}}"
-    if not isinstance(margins, Mapping) or not all(
-        isinstance(shares, Mapping) and shares for shares in margins.values()
-    ):
-        raise BadInput("margins", got=margins, want=want)
-    names = list(margins)
-    cells = source.sums(*names)
-    targets = {}
-    for name, shares in margins.items():
-        values = cells[name].unique().to_list()
-        target_shares = np.array([float(share) for share in shares.values()])
-        if not np.isfinite(target_shares).all() or (target_shares <= 0).any() or abs(target_shares.sum() - 1) > 1e-6:
-            raise BadInput(f"margins[{name!r}]", got=dict(shares), want="shares above 0 that add up to 1")
-        if sorted(map(str, values)) != sorted(map(str, shares)):
-            got = Verbatim(f"shares of {list(shares)}")
-            raise BadInput(
-                f"margins[{name!r}]",
-                got=got,
-                want=f"one for each value that the column has: {sorted(map(str, values))}",
+    @classmethod
+    def of(cls, sums: pl.DataFrame, source: ReportSource, question: Question, *, repeated: bool) -> _Layout:
+        """The layout of the reports; those that cannot be counted are refused."""
+        name, labels = source.epsilon, sums["label"]
+        epsilons: list[float | None] = [None] if name is None else sorted(set(sums[name].to_list()))
+        layout = cls(question, name, epsilons, _sizes(sums, name, question) if source.has_lists else None)
+        codes_of(labels, question)  # refuses what is no report
+        rows = len(question.reports) * len(epsilons)
+        if repeated and rows > _MOST_ROWS:
+            got = Verbatim(
+                f"{len(epsilons):,} epsilons with {rows // len(epsilons):,} classes, from people who sent several"
             )
-        targets[name] = {
-            matching(value, values, name): float(share) / target_shares.sum() for value, share in shares.items()
-        }
-    factors = {name: dict.fromkeys(target, 1.0) for name, target in targets.items()}
-    weight = cells["_w"].to_numpy().astype(float)
-    for _ in range(_RAKING_STEPS):
-        change = 0.0
-        for name, target in targets.items():
-            product = weight * np.prod([[factors[n][v] for v in cells[n].to_list()] for n in names], axis=0)
-            column = np.array(cells[name].to_list(), dtype=object)
-            for value, share in target.items():
-                ratio = share * product.sum() / product[column == value].sum()
-                change = max(change, abs(ratio - 1))
-                factors[name][value] *= ratio
-        if change < _RAKING_TOLERANCE:
-            scale = weight.sum() / product.sum()  # weights keep their sum
-            factors[names[0]] = {value: factor * scale for value, factor in factors[names[0]].items()}
-            return source.weighted(factors)
-    got = Verbatim("margins that no weights reach together")
-    raise BadInput("margins", got=got, want="fewer columns, or values that occur together")
+            raise BadInput("epsilon", got=got, want="fewer epsilons, or one report per person")
+        if source.has_lists and sums.height * len(question.classes) > _MOST_CELLS:
+            got = Verbatim(f"{sums.height:,} different lists of {len(question.classes):,} classes")
+            raise BadInput("reports", got=got, want=f"at most {_MOST_CELLS // len(question.classes):,}: a random part")
+        return layout
+
+    def counts(self, sums: pl.DataFrame, pairs: pl.DataFrame | None, crowd: tuple[int, int, int]) -> ReportCounts:
+        """The counts of some of the reports."""
+        block = self._blocks(sums, self.epsilon)
+        used = np.unique(block[sums["_w"].to_numpy() > 0])
+        m = len(self.question.reports)
+        inside = (used[:, None] * m + np.arange(m)).ravel()
+        rows = m * len(self.epsilons)
+        cross = None
+        if pairs is not None:
+            cross, other = np.zeros((rows, rows)), None if self.epsilon is None else f"{self.epsilon}_right"
+            at = self._rows(pairs, "label", self.epsilon), self._rows(pairs, "label_right", other)
+            np.add.at(cross, at, pairs["_w"].to_numpy())
+            cross = cross[np.ix_(inside, inside)]
+        if self.sizes is not None:
+            weighs = np.isin(block, used)
+            return self._of_lists(sums.filter(weighs), cross, used, np.searchsorted(used, block[weighs]), crowd)
+        total, squares = np.zeros(rows), np.zeros(rows)
+        at_row = self._rows(sums, "label", self.epsilon)
+        np.add.at(total, at_row, sums["_w"].to_numpy())
+        np.add.at(squares, at_row, sums["_w2"].to_numpy())
+        return ReportCounts(
+            np.vstack([self.question.matrix(self.epsilons[number]).T for number in used]),
+            total[inside],
+            squares[inside] if cross is None else cross,
+            np.repeat(np.arange(len(used)), m),
+            *crowd,
+        )
+
+    def _of_lists(
+        self, sums: pl.DataFrame, cross: Floats | None, used: Ints, block: Ints, crowd: tuple[int, int, int]
+    ) -> ReportCounts:
+        """The counts of lists: one row for each that came."""
+        assert self.sizes is not None
+        channels = tuple(self.question.channel(self.epsilons[number], int(self.sizes[number])) for number in used)
+        shown = np.zeros((sums.height, len(self.question.classes)), dtype=bool)
+        size = np.array([channel.size for channel in channels])
+        shown[np.repeat(np.arange(sums.height), size[block]), codes_of(sums["label"].explode(), self.question)] = True
+        subsets = SubsetRows(channels, block, shown)
+        if cross is not None:  # the weight of a report is shared among the classes that it names
+            share = 1 / np.repeat(size, len(self.question.classes))
+            cross = cross * np.outer(share, share)
+        total, squares = (sums[name].to_numpy().astype(np.float64) for name in ("_w", "_w2"))
+        cross = squares if cross is None else cross
+        return ReportCounts(subsets.likelihood, total, cross, block, *crowd, subsets=subsets)
+
+    def _blocks(self, frame: pl.DataFrame, epsilon: str | None) -> Ints:
+        place = {value: number for number, value in enumerate(self.epsilons)}
+        listed = [0] * frame.height if epsilon is None else [place[value] for value in frame[epsilon].to_list()]
+        return np.asarray(listed, dtype=np.int64)
+
+    def _rows(self, frame: pl.DataFrame, label: str, epsilon: str | None) -> Ints:
+        codes = codes_of(frame[label], self.question).to_numpy()
+        return np.asarray(self._blocks(frame, epsilon) * len(self.question.reports) + codes)
+
+
+def _sizes(sums: pl.DataFrame, epsilon: str | None, question: Question) -> Ints:
+    """By epsilon: how many classes a report names, always the same number and fewer than there are."""
+    size = pl.col("label").list.len().cast(pl.Int64)
+    level = (pl.lit(0) if epsilon is None else pl.col(epsilon)).alias("_level")
+    by = sums.group_by(level).agg(low=size.min(), high=size.max()).sort("_level")
+    several = by.filter(pl.col("low") < pl.col("high"))
+    if several.height:
+        got = Verbatim(f"lists of {several['low'][0]} to {several['high'][0]} labels")
+        raise BadInput("labels", got=got, want="equally many labels in every list with the same epsilon")
+    if int(by["high"].max()) >= len(question.classes):  # type: ignore[arg-type]
+        got = Verbatim(f"lists of {max(by['high'].to_list())} labels, with {len(question.classes)} classes")
+        raise BadInput("labels", got=got, want="fewer labels in a list than there are classes")
+    return by["high"].to_numpy()
+
+
+def codes_of(labels: pl.Series, question: Question) -> pl.Series:
+    """Reports as positions among those that are possible, or of the classes that they name; others are refused."""
+    known = Labels(task=[0] * labels.len(), worker=[0] * labels.len(), label=labels)
+    return pl.Series(known.members.codes(list(question.reports))).cast(pl.Int64)

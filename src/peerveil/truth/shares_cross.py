@@ -154,9 +154,7 @@ def cross_table(
             "classes", got=Verbatim(f"{k} times {m} classes"), want=f"at most {_MOST_CELLS} pairs of classes"
         )
     table = np.zeros((k, m))
-    np.add.at(
-        table, (codes_of(sums["label"], question.classes), codes_of(sums[second], asked.classes)), sums["_w"].to_numpy()
-    )
+    np.add.at(table, (codes_of(sums["label"], question), codes_of(sums[second], asked)), sums["_w"].to_numpy())
     matrices = question.matrix(None), asked.matrix(None)
     counts = ReportCounts.of([np.asarray(np.kron(*matrices), dtype=np.float64)], [table.ravel()])
     shares = maximum_likelihood(counts.likelihood, counts.total)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from peerveil.core.arrays import Floats, Ints
 from peerveil.core.lazy import nnls, stdtrit
+
+if TYPE_CHECKING:
+    from peerveil.truth.shares_subsets import SubsetRows
 
 _STEPS: Final = 200
 _HALVINGS: Final = 40
@@ -42,6 +45,9 @@ class ReportCounts:
         How many reports came, from how many people.
     most
         How many reports the busiest person sent.
+    subsets
+        Where reports name several classes: these, the rows being those that came. If people sent several, ``cross`` then
+        has a row for each matrix and class, among which the weight of a report is shared.
     """
 
     likelihood: Floats
@@ -51,6 +57,7 @@ class ReportCounts:
     reports: int
     people: int
     most: int = 1
+    subsets: SubsetRows | None = None
 
     @classmethod
     def of(cls, matrices: Sequence[Floats], counts: Sequence[Floats]) -> ReportCounts:
@@ -64,6 +71,16 @@ class ReportCounts:
         block = np.repeat(np.arange(len(matrices)), [matrix.shape[1] for matrix in matrices])
         people = int(total.sum())
         return cls(np.vstack([matrix.T for matrix in matrices]), total, total, block, people, people)
+
+    @property
+    def mix(self) -> Floats:
+        """The share of the reports that each matrix made."""
+        return np.asarray(np.bincount(self.block, self.total) / self.total.sum())
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is one matrix, with a row for every report that could have come, as many as classes."""
+        return self.subsets is None and self.likelihood.shape[0] == self.likelihood.shape[1]
 
     @property
     def is_simple(self) -> bool:
@@ -85,7 +102,7 @@ def maximum_likelihood(likelihood: Floats, total: Floats) -> Floats:
     """
     k = likelihood.shape[1]
     weight = total / total.sum()
-    if likelihood.shape[0] == k:
+    if likelihood.shape[0] == k and np.allclose(likelihood.sum(axis=0), 1):  # every report that could have come
         direct = np.linalg.lstsq(likelihood, weight, rcond=None)[0]
         if direct.min() >= 0:  # the reports' own shares can be explained: nothing is likelier
             return np.asarray(direct / direct.sum())
@@ -156,12 +173,13 @@ class LinearEstimate:
     @classmethod
     def of(cls, counts: ReportCounts, shares: Floats, functions: Floats | None = None) -> LinearEstimate:
         """Estimates of ``functions`` (one row each, one column per class; by default every class's share) around the shares."""
-        rows, mix = counts.likelihood, np.bincount(counts.block, counts.total) / counts.total.sum()
-        weight = mix[counts.block]
+        rows, mix = counts.likelihood, counts.mix
+        if counts.subsets is not None:
+            return cls._of_subsets(counts, counts.subsets, shares, functions)
         precise = rows / np.maximum(rows @ shares, 1e-12)[:, None]  # L / q
-        information = (weight[:, None] * precise).T @ rows
-        influence = np.linalg.lstsq(information, precise.T, rcond=None)[0]
-        influence = influence if functions is None else functions @ influence
+        information = (mix[counts.block][:, None] * precise).T @ rows
+        scores = np.linalg.lstsq(information, precise.T, rcond=None)[0]
+        influence: Floats = np.asarray(scores if functions is None else functions @ scores, dtype=np.float64)
         blocks = range(mix.size)
         inside = [counts.block == block for block in blocks]
         first = np.stack([influence[:, rows_] @ rows[rows_] for rows_ in inside])
@@ -169,6 +187,20 @@ class LinearEstimate:
         value = influence @ counts.total / counts.total.sum()
         effective, freedom = _effective(counts, influence), max(counts.people - 1, 1)
         return cls(value, np.asarray(second), first, mix, effective, freedom, influence)
+
+    @classmethod
+    def _of_subsets(
+        cls, counts: ReportCounts, subsets: SubsetRows, shares: Floats, functions: Floats | None
+    ) -> LinearEstimate:
+        """The same where reports name several classes: from how often each is named, a binary report for each class."""
+        values: Floats = subsets.values(shares, counts.mix)
+        values = values if functions is None else np.asarray(functions @ values)
+        influence = subsets.of_reports(values)
+        first, second = subsets.moments(values)
+        value = influence @ counts.total / counts.total.sum()
+        effective, freedom = _effective(counts, influence, values), max(counts.people - 1, 1)
+        mean_square = np.tensordot(counts.mix, second, axes=1)
+        return cls(value, mean_square, first, counts.mix, effective, freedom, influence)
 
     def variance(self, shares: Floats) -> Floats:
         """The variance of one report's influence under these shares, for every function."""
@@ -179,12 +211,12 @@ class LinearEstimate:
         return float(stdtrit(self.freedom, (1 + level) / 2))
 
 
-def _effective(counts: ReportCounts, influence: Floats) -> Floats:
+def _effective(counts: ReportCounts, influence: Floats, values: Floats | None = None) -> Floats:
     """The effective number of reports of every estimate.
 
     The variance by person is sum over people of (sum of w e)^2 / (sum of w)^2, with w the weights and e the influence
     less its mean; that of as many independent reports of equal weight is the mean of e^2 by their number. The design
-    effect is their ratio, at least 1.
+    effect is their ratio, at least 1. Of reports that name several classes, the cross sums are those of ``values``.
     """
     if counts.is_simple:
         return np.full(len(influence), float(counts.reports))
@@ -195,6 +227,8 @@ def _effective(counts: ReportCounts, influence: Floats) -> Floats:
     if counts.cross.ndim == 1:
         by_person = (centered**2) @ counts.cross / weight**2
     else:
+        if values is not None:  # a report's influence is the mean of the values of its classes, and so is its deviation
+            centered = values - np.repeat(means, values.shape[1] // len(means), axis=0).T
         by_person = ((centered @ counts.cross) * centered).sum(axis=1) / weight**2
     by_person *= counts.people / max(counts.people - 1, 1)
     # of reports that are all equal, only the weights tell

@@ -145,7 +145,7 @@ def compare_groups(
         "task": task,
     }
     where: Any = {"engine": engine, "connection": connection}
-    opened = open_reports(reports, epsilon=epsilon, classes=classes, extra=[group], **settings, **where)
+    opened = open_reports(reports, epsilon=epsilon, classes=classes, extra=[group], **settings, **where, lists=True)
     with opened as (source, question):
         counts = count_by(source, question, by=group)
         if source.person is not None and sum(one.people for one in counts.values()) > source.people()["people"][0]:
@@ -203,7 +203,7 @@ def _homogeneity(counts: Sequence[ReportCounts]) -> tuple[float, int]:
     hypothesis.
     """
     k = counts[0].likelihood.shape[1]
-    if all(len(one.total) == k for one in counts):
+    if all(one.is_complete for one in counts):
         design = _mean_design(counts)
         table = np.stack([one.total * one.reports / one.total.sum() for one in counts])
         table = table[:, table.sum(axis=0) > 0]
@@ -213,11 +213,14 @@ def _homogeneity(counts: Sequence[ReportCounts]) -> tuple[float, int]:
     pooled = _pooled(counts)
     informations, values = [], []
     for one in counts:
-        mix = np.bincount(one.block, one.total) / one.total.sum()
-        precise = one.likelihood / np.maximum(one.likelihood @ pooled, 1e-12)[:, None]
         estimate = LinearEstimate.of(one, pooled)
-        information = ((mix[one.block][:, None] * precise).T @ one.likelihood) * float(estimate.effective.mean())
-        informations.append(information)
+        if one.subsets is not None:  # deviations add up to 0, where the covariance has its inverse
+            covariance = one.subsets.covariance(one.subsets.values(pooled, one.mix), pooled, one.mix)
+            information = np.linalg.pinv(covariance, rcond=1e-9, hermitian=True)
+        else:
+            precise = one.likelihood / np.maximum(one.likelihood @ pooled, 1e-12)[:, None]
+            information = (one.mix[one.block][:, None] * precise).T @ one.likelihood
+        informations.append(information * float(estimate.effective.mean()))
         values.append(estimate.value)
     center = np.linalg.lstsq(
         sum(informations), sum(i @ v for i, v in zip(informations, values, strict=True)), rcond=None

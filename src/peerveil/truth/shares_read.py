@@ -9,10 +9,12 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import numpy as np
 import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim, one_of
 from peerveil.core.guarantee import read_epsilon
+from peerveil.core.randomness.ordered import NumberResponse, OrderedResponse
 from peerveil.data import Labels
 from peerveil.data.engines import connect, is_table, load_ibis, open_table, quiet
 from peerveil.data.labels import check_classes
@@ -24,7 +26,7 @@ from peerveil.data.table import Table, is_frame
 from peerveil.truth.answers import read_classes
 from peerveil.truth.guarantee import device_guarantee
 from peerveil.truth.randomize import CollectedAnswers, RandomizedAnswers
-from peerveil.truth.shares_counts import Question, ReportSource, rake
+from peerveil.truth.shares_counts import Question, ReportSource, matching
 from peerveil.truth.wire import stated_answers
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from peerveil.core.exact import Number
 
 ENGINES: Final = ("memory", "duckdb", "spark")
+_RAKING_STEPS: Final = 1000
+_RAKING_TOLERANCE: Final = 1e-10
 REPORTS: Final = TableSchema(
     "Reports",
     (
@@ -84,8 +88,13 @@ def open_reports(
     task: Any = None,
     engine: str = "memory",
     connection: BaseBackend | None = None,
+    response: OrderedResponse | NumberResponse | None = None,
+    lists: bool = False,
 ) -> Iterator[tuple[ReportSource, Question]]:
-    """Reports on an engine, and the question that they answer; what was opened is closed afterwards."""
+    """Reports on an engine, and the question that they answer; what was opened is closed afterwards.
+
+    Reports that name several classes are refused unless ``lists``.
+    """
     one_of(engine, "engine", ENGINES)
     stated = stated_answers(reports, epsilon=epsilon, classes=classes)
     reports = reports if stated is None else stated
@@ -93,9 +102,12 @@ def open_reports(
         for name, value in (("epsilon", epsilon), ("classes", classes)):
             if value is not None:
                 raise BadInput(name, got=value, want="nothing: these randomized answers state it")
-        response, guarantee = reports.response, reports.guarantee
-        reports, classes = reports.answers, response.labels or response.k
-        question = Question(tuple(check_classes(classes)), response.exact_epsilon, guarantee)
+        given, guarantee = reports.response, reports.guarantee
+        chosen = isinstance(reports, CollectedAnswers) and reports.levels
+        reports, classes = reports.answers, given.labels or given.k
+        question = Question(tuple(check_classes(classes)), None if chosen else given.exact_epsilon, guarantee)
+    elif response is not None:
+        question = _question_of(response, epsilon, classes)
     else:
         question = _question(epsilon, classes)
     names = [*extra, *(margins or ()), *([] if task is None else ["task"])]
@@ -110,7 +122,13 @@ def open_reports(
         source = replace(source, epsilon=None if question.epsilon is not None else source.epsilon)
         source = source if task is None else source.only("task", task)
         source.check_weights()
-        question = replace(question, classes=tuple(_typed(question.classes, source.column("label", most=1))))
+        if source.has_lists and not lists:
+            want = (
+                "one label in every report, as peerveil.truth.randomize sends, or randomize_answers(response='k-ary')"
+            )
+            raise BadInput("labels", got=Verbatim("lists of labels, from a subset response"), want=want)
+        if response is None:
+            question = replace(question, classes=tuple(_typed(question.classes, source.column("label", most=1))))
         if source.epsilon is not None:
             question = replace(question, guarantee=device_guarantee(largest_epsilon(source)))
         yield (rake(source, margins) if margins else source), question
@@ -127,10 +145,28 @@ def _question(epsilon: Number | None, classes: Any) -> Question:
     return Question(tuple(names), exact, device_guarantee(exact))
 
 
+def _question_of(
+    response: OrderedResponse | NumberResponse, epsilon: Number | None, classes: int | Sequence[Hashable] | None
+) -> Question:
+    """The question of a response whose reports are numbers, not classes; classes of numbers are the levels."""
+    for name, value in (("epsilon", epsilon), ("classes", classes)):
+        if value is not None:
+            raise BadInput(name, got=value, want="nothing: the response states it")
+    if isinstance(response, NumberResponse):
+        levels: Sequence[Any] = np.linspace(response.low, response.high, response.levels).tolist()
+    elif isinstance(response, OrderedResponse):
+        levels = response.labels or range(response.k)
+    else:
+        want = "an OrderedResponse or a NumberResponse; other reports are read without it, with epsilon and classes"
+        raise BadInput("response", got=response, want=want)
+    exact = response.exact_epsilon
+    return Question(tuple(levels), exact, device_guarantee(exact), response.matrix())
+
+
 def _typed(classes: Sequence[Any], labels: pl.Series) -> list[Any]:
     """Classes that were perhaps written as text, of the kind of the labels."""
     known = Labels(task=[0] * labels.len(), worker=[0] * labels.len(), label=labels)
-    return list(read_classes(list(classes), known))
+    return list(read_classes(list(classes), known.members))
 
 
 def largest_epsilon(source: ReportSource) -> Fraction:
@@ -243,4 +279,54 @@ def _on_engine(
                 table = load_ibis().memtable(frame.to_arrow())
             yield replace(source, table=table)
             return
+        if table.label.type().is_array():
+            table = table.mutate(label=table.label.sort())  # the order in which classes were named says nothing
         yield _described(table, people, weights)
+
+
+def rake(source: ReportSource, margins: Mapping[str, Mapping[Any, float]]) -> ReportSource:
+    """Weights under which the shares of public columns are those of the population (iterative proportional fitting).
+
+    The weight of a report is a product of factors, one per column. One step sets the factors of one column so that its
+    shares are right; the steps are repeated until all are. With one column this is post-stratification.
+    """
+    want = "the population's shares by the values of public columns, such as {'age': {'young': 0.4, 'old': 0.6}}"
+    if not isinstance(margins, Mapping) or not all(
+        isinstance(shares, Mapping) and shares for shares in margins.values()
+    ):
+        raise BadInput("margins", got=margins, want=want)
+    names = list(margins)
+    cells = source.sums(*names)
+    targets = {}
+    for name, shares in margins.items():
+        values = cells[name].unique().to_list()
+        target_shares = np.array([float(share) for share in shares.values()])
+        if not np.isfinite(target_shares).all() or (target_shares <= 0).any() or abs(target_shares.sum() - 1) > 1e-6:
+            raise BadInput(f"margins[{name!r}]", got=dict(shares), want="shares above 0 that add up to 1")
+        if sorted(map(str, values)) != sorted(map(str, shares)):
+            got = Verbatim(f"shares of {list(shares)}")
+            raise BadInput(
+                f"margins[{name!r}]",
+                got=got,
+                want=f"one for each value that the column has: {sorted(map(str, values))}",
+            )
+        targets[name] = {
+            matching(value, values, name): float(share) / target_shares.sum() for value, share in shares.items()
+        }
+    factors = {name: dict.fromkeys(target, 1.0) for name, target in targets.items()}
+    weight = cells["_w"].to_numpy().astype(float)
+    for _ in range(_RAKING_STEPS):
+        change = 0.0
+        for name, target in targets.items():
+            product = weight * np.prod([[factors[n][v] for v in cells[n].to_list()] for n in names], axis=0)
+            column = np.array(cells[name].to_list(), dtype=object)
+            for value, share in target.items():
+                ratio = share * product.sum() / product[column == value].sum()
+                change = max(change, abs(ratio - 1))
+                factors[name][value] *= ratio
+        if change < _RAKING_TOLERANCE:
+            scale = weight.sum() / product.sum()  # weights keep their sum
+            factors[names[0]] = {value: factor * scale for value, factor in factors[names[0]].items()}
+            return source.weighted(factors)
+    got = Verbatim("margins that no weights reach together")
+    raise BadInput("margins", got=got, want="fewer columns, or values that occur together")

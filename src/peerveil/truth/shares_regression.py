@@ -219,7 +219,7 @@ def logistic_regression(
         sums = source.sums(*[name for name in (source.epsilon,) if name], "label", *on)
     names, design = _design(sums, on)
     answer = question.classes[-1] if answer is None else matching(answer, question.classes, "answer")
-    yes = (codes_of(sums["label"], question.classes).to_numpy() == question.classes.index(answer)).astype(float)
+    yes = (codes_of(sums["label"], question).to_numpy() == question.classes.index(answer)).astype(float)
     given_yes, given_no = _channels(sums, source, question)
     # columns of one size: the normal equations are then as well conditioned as the data allow
     center, scale = _standard(design, sums["_w"].to_numpy())

@@ -459,6 +459,16 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert run(capsys, "gateway", "restore", "b.backup", "--db", "new.db")[0] == 0
     assert run(capsys, "gateway", "page", "--out", "page")[0] == 0
     assert (tmp_path / "page" / "operator.html").exists()
+    accounts = Path("accounts.txt")
+    accounts.write_text("lee\n\nmax, jr\n", encoding="utf-8")
+    bulk = ("gateway", "token", "--space", "forum", "--role", "author", "--actors", str(accounts))
+    lines = run(capsys, *bulk)[1].splitlines()
+    assert [line.rpartition(",")[0] for line in lines] == ["actor", "lee", '"max, jr"']
+    assert run(capsys, *bulk, "--actor", "kim")[0] == 2
+    rows = json.loads(run(capsys, "gateway", "tokens", "list", "--json")[1])
+    (lee,) = [row["id"] for row in rows if row["actor"] == "lee"]
+    assert run(capsys, "gateway", "tokens", "revoke", lee)[0] == 0
+    assert run(capsys, "gateway", "tokens", "revoke", "nobody")[0] == 2
     operator = run(capsys, "gateway", "token", "--space", "*", "--role", "operator")[1].strip()
     monkeypatch.setenv("PEERVEIL_TOKEN", operator)
     assert run(capsys, "gateway", "reveal")[0] == 2

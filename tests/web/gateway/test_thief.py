@@ -17,6 +17,7 @@ import secrets
 import struct
 import time as real_time
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,9 @@ from sqlalchemy import event, text
 from tests.postgres import Server, binaries
 from tests.web.gateway.helpers import KEY, SETTINGS, FakeTime, everything, job, open_gateway, submit, work
 
-from peerveil.web.common import Vault
-from peerveil.web.gateway import Gateway, Space, backup
+from peerveil.web.common import Identity, Vault
+from peerveil.web.common.errors import Unavailable
+from peerveil.web.gateway import Gateway, Space, backup, request_reveal
 from peerveil.web.gateway.blocks import Packer, Unpacker
 from peerveil.web.gateway.frames import Sealer, read_frames
 from peerveil.web.gateway.posts import read_entry
@@ -420,3 +422,28 @@ def test_all_frames_and_chunks_have_one_length(url: str, make: Any, time: FakeTi
     with gateway.database.reading() as connection:
         chunks = connection.execute(text("SELECT count(*) FROM gateway_state")).scalar_one()
     assert chunks == 16
+
+
+def test_rows_of_what_operators_did_have_one_length(url: str, make: Any) -> None:
+    gateway: Gateway = make(url)
+    receipt = submit(gateway, "t", "text")["receipt"]
+    for actor, reason in (("k", "ten letters"), ("\U0001f600" * 256, "\U0001f600" * 500)):
+        request_reveal(gateway, Identity("operator", "*", actor, sha256(actor.encode()).hexdigest()), receipt, reason)
+    with gateway.database.reading() as connection:
+        lengths = [len(bytes(row.body)) for row in connection.execute(text("SELECT body FROM gateway_audit"))]
+    assert len(lengths) == 2
+    assert len(set(lengths)) == 1
+
+
+def test_requests_that_wait_are_bounded_in_bytes(sqlite_url: str, make: Any) -> None:
+    gateway: Gateway = make(sqlite_url)
+    gateway.group = group = Ticks(gateway, waiting_bytes=100_000)
+    with gateway.leader.lock:  # nothing is decided meanwhile
+        group.start()
+        futures = [group.put(job(gateway, "t", "x" * 10_000, actor="kim")) for _ in range(2)]
+        with pytest.raises(Unavailable, match="too many requests at once"):
+            group.put(job(gateway, "t", "x" * 10_000, actor="kim"))
+        futures.append(group.put(job(gateway, "t", "x" * 4_000, actor="kim")))
+    assert all(json.loads(future.result(20))["receipt"] for future in futures)
+    again = group.put(job(gateway, "t", "x" * 20_000, actor="kim"))  # there is room again
+    assert json.loads(again.result(20))["receipt"]

@@ -50,7 +50,7 @@ def new_app(
     title: str, description: str, *, journal: Journal, body_limit: int = _BODY_LIMIT_BYTES, **options: Any
 ) -> FastAPI:
     """A FastAPI application with the services' errors, limits and headers; the API page is at ``/docs``."""
-    codes = (400, 401, 403, 404, 405, 409, 410, 411, 413, 415, 422, 503)  # any route may give these
+    codes = (400, 401, 403, 404, 405, 409, 410, 411, 413, 415, 422, 429, 503)  # any route may give these
     app = FastAPIOffline(
         title=title,
         description=description,

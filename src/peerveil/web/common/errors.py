@@ -13,7 +13,7 @@ class ServiceError(PeerveilError):
 
     status: ClassVar[int] = 400
     name: ClassVar[str] = "bad_request"
-    retry_after: ClassVar[int | None] = None
+    retry_after: int | None = None
 
     def __init_subclass__(cls, **answer: Any) -> None:
         for field, value in answer.items():
@@ -46,6 +46,15 @@ class Gone(ServiceError, status=410, name="gone"):
 
 class Unprocessable(ServiceError, status=422, name="invalid"):
     """Readable, and wrong: a field, a length, a key that was used for something else."""
+
+
+class TooMany(ServiceError, status=429, name="too_many"):
+    """More than the limit of this author; :attr:`retry_after` says when the next one is taken."""
+
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        if retry_after is not None:
+            self.retry_after = retry_after
 
 
 class Unavailable(ServiceError, status=503, name="unavailable", retry_after=5):

@@ -1,5 +1,6 @@
 """Running an application: one or more processes on one port, no access log, a graceful stop."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -33,14 +34,27 @@ def listen(host: str, port: int) -> socket.socket:
     return sock
 
 
-def serve(app: Any, host: str, port: int, journal: Journal, *, ready: Callable[[int], None] | None = None) -> None:
-    """Serve until a signal to stop comes; then finish what is under way, and return. ``ready`` is called with the port."""
+def serve(
+    app: Any,
+    host: str,
+    port: int,
+    journal: Journal,
+    *,
+    ready: Callable[[int], None] | None = None,
+    protocol: type[asyncio.Protocol] | None = None,
+) -> None:
+    """Serve until a signal to stop comes; then finish what is under way, and return.
+
+    ``ready`` is called with the port; ``protocol`` speaks HTTP, if it is not uvicorn's own.
+    """
     import uvicorn
 
     sock = listen(host, port)
     bound = sock.getsockname()[1]
     config = uvicorn.Config(
         app,
+        http="auto" if protocol is None else protocol,
+        ws="none",
         access_log=False,
         log_config=None,
         server_header=False,

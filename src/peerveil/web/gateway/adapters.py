@@ -91,7 +91,9 @@ class Poster(ABC):
         read_address(self.url)
 
     def __call__(self, item: Mapping[str, Any]) -> None:
-        """Post one item, unless it is there."""
+        """Post one item, unless it is there. Edits and removals are left to the platform."""
+        if item.get("kind", "post") != "post":
+            return
         options = _Options.read(item.get("metadata"))
         if self._FORBIDDEN & options.fields.keys():
             raise Undeliverable(0, f"metadata: fields without {', '.join(sorted(self._FORBIDDEN))}")

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any, Final, TypeVar
 
@@ -15,12 +17,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from peerveil.core.text import on_one_line
 from peerveil.web.common import Identity, Journal
 from peerveil.web.common.app import check_alive, fast_route, new_app, request_body
-from peerveil.web.common.errors import BadRequest, Unauthorized, Unavailable, Unprocessable
+from peerveil.web.common.errors import BadRequest, Forbidden, Unauthorized, Unavailable, Unprocessable
 from peerveil.web.common.records import read_key
+from peerveil.web.common.tokens import ACTOR, is_actor
 from peerveil.web.gateway.core import Gateway
 from peerveil.web.gateway.feed import Item, atom, rss
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.intake import AuthorRequest, Edit, Submit, Withdraw
+from peerveil.web.gateway.management import management_routes
 from peerveil.web.gateway.metrics import metrics
 from peerveil.web.gateway.publish import GatewayWorker
 from peerveil.web.gateway.space import NOT_PRIVATE
@@ -38,17 +42,55 @@ _KEY: Final = {
     "description": "A new random key for every new post. The same key with the same body gives the same answer.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
 }
+_AUTHOR: Final = {
+    "name": "Peerveil-Author",
+    "in": "header",
+    "required": False,
+    "description": "With a token of role platform, and only then: the author's account on the platform (UTF-8).",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200},
+}
+_LATER_KEY: Final = _KEY | {
+    "required": False,
+    "description": "Needed once it is published: the change then appears later.",
+}
 _LONGEST: Final = 200_000  # characters of a post
+_LONGEST_METADATA: Final = 2000  # characters as JSON
 _MOST_ITEMS: Final = 500  # of the feed in one answer
 _TOKEN: Final = [Security(HTTPBearer(scheme_name="token", auto_error=False))]
 
 
 class Change(BaseModel):
-    """Another text for a post that is still held."""
+    """Another text for a post. A change of a published one appears later, like a post."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     content: Annotated[str, Field(min_length=1, max_length=_LONGEST, description="The text, as readers will see it.")]
+
+    metadata: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description=f"Anything that shall come out with the post, at most {_LONGEST_METADATA:,} characters as JSON. It is "
+            "sealed as long as the post is held, and not interpreted. In an edit, null leaves what is there."
+        ),
+    ] = None
+
+    @field_validator("metadata")
+    @classmethod
+    def _writable(cls, value: dict[str, Any] | None) -> dict[str, Any] | None:
+        try:
+            length = (
+                0 if value is None else len(json.dumps(value, ensure_ascii=False, allow_nan=False).encode().decode())
+            )
+        except (ValueError, RecursionError):
+            raise ValueError("JSON with finite numbers and valid text") from None
+        if length > _LONGEST_METADATA:
+            raise ValueError(f"at most {_LONGEST_METADATA:,} characters as JSON")
+        return value
+
+    @property
+    def metadata_text(self) -> str | None:
+        """The metadata as JSON."""
+        return None if self.metadata is None else json.dumps(self.metadata, ensure_ascii=False, sort_keys=True)
 
     @field_validator("content")
     @classmethod
@@ -94,7 +136,7 @@ class Taken(BaseModel):
 
 
 class State(BaseModel):
-    """Where a post of yours is: held, posted or withdrawn."""
+    """Where a post of yours is: held, posted or withdrawn. (Who changes a published post gets a receipt instead.)"""
 
     state: str
 
@@ -143,6 +185,7 @@ def create_app(gateway: Gateway, journal: Journal, *, worker: bool = True) -> Fa
     _author_routes(app, gateway)
     _reader_routes(app, gateway)
     _operator_routes(app, gateway, heartbeat)
+    management_routes(app, gateway, partial(_identity, gateway))
     return app
 
 
@@ -155,15 +198,21 @@ async def _identity(gateway: Gateway, request: Request, *, basic: bool = False) 
 def _author_routes(app: FastAPI, gateway: Gateway) -> None:
     async def author(request: Request, space: str | None = None) -> Identity:
         identity = await _identity(gateway, request)
-        identity.require(("author",), space)
+        identity.require(("author", "platform"), space)
+        named = request.headers.getlist("peerveil-author")
+        if identity.role == "platform":
+            return replace(identity, actor=_read_author(named))
+        if named:
+            raise Forbidden("Peerveil-Author: only with a token of role platform; leave it out")
         return identity
 
-    async def hand_in(request: AuthorRequest, status: int = 200) -> Response:
+    async def hand_in(request: AuthorRequest) -> Response:
         try:
             answer = await gateway.group.submit(request)
         except Halted as halted:
             await asyncio.to_thread(gateway.watch.record, gateway.database, halted)
             raise
+        status = 202 if b'"receipt"' in answer else 200  # an event that appears later
         return Response(answer, status, media_type="application/json")
 
     async def submit(request: Request) -> Response:
@@ -172,9 +221,10 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         space = gateway.space(name)
         key = read_key(request.headers.get("idempotency-key"))
         post = await _read_body(request, NewPost, space.longest)
-        fields = (post.thread, post.content, post.reply_to, post.batch)
-        body_hash = sha256(json.dumps([name, *fields]).encode()).hexdigest()
-        answer = await hand_in(Submit(space, identity.actor, key, body_hash, *fields), 202)
+        fields, metadata = (post.thread, post.content, post.reply_to, post.batch), post.metadata_text
+        hashed = [name, *fields, *([] if metadata is None else [metadata])]
+        body_hash = sha256(json.dumps(hashed).encode()).hexdigest()
+        answer = await hand_in(Submit(space, identity.actor, key, body_hash, *fields, metadata))
         if space.demo:
             marked = json.loads(bytes(answer.body)) | {"notice": NOT_PRIVATE}
             return Response(json.dumps(marked), 202, media_type="application/json")
@@ -187,7 +237,7 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
         path,
         status_code=202,
         response_model=Taken,
-        openapi_extra=request_body(NewPost.model_json_schema(), _KEY),
+        openapi_extra=request_body(NewPost.model_json_schema(), _KEY, _AUTHOR),
         dependencies=_TOKEN,
         summary="Submit a post",
     )
@@ -196,21 +246,28 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
 
     receipt_path = "/v1/posts/{receipt}"
     shared: Any = {"response_model": State, "dependencies": _TOKEN}
+    later: Any = {"responses": {202: {"model": Taken, "description": "It is published; the change appears later."}}}
+    change_body = request_body(Change.model_json_schema(), _LATER_KEY, _AUTHOR)
 
-    change_body = request_body(Change.model_json_schema())
+    def later_key(request: Request) -> str:
+        key = request.headers.get("idempotency-key")
+        return "" if key is None else read_key(key)
 
-    @app.patch(receipt_path, summary="Edit a held post", openapi_extra=change_body, **shared)
+    @app.patch(receipt_path, summary="Edit a post", openapi_extra=change_body, **later, **shared)
     async def edit(receipt: str, request: Request) -> Response:
         identity = await author(request)
-        change = await _read_body(request, Change, gateway.space(identity.scope).longest)
-        return await hand_in(Edit(identity.scope, identity.actor, receipt, change.content))
+        change = await _read_body(request, Change, _LONGEST)
+        key = later_key(request)
+        return await hand_in(Edit(identity.scope, identity.actor, receipt, change.content, change.metadata_text, key))
 
-    @app.delete(receipt_path, summary="Withdraw a held post", **shared)
+    named: Any = {"openapi_extra": {"parameters": [_LATER_KEY, _AUTHOR]}}
+
+    @app.delete(receipt_path, summary="Withdraw a held post, or remove a published one", **named, **later, **shared)
     async def withdraw(receipt: str, request: Request) -> Response:
         identity = await author(request)
-        return await hand_in(Withdraw(identity.scope, identity.actor, receipt))
+        return await hand_in(Withdraw(identity.scope, identity.actor, receipt, later_key(request)))
 
-    @app.get(receipt_path, summary="Read the state of a post", **shared)
+    @app.get(receipt_path, summary="Read the state of a post", openapi_extra={"parameters": [_AUTHOR]}, **shared)
     async def status(receipt: str, request: Request) -> dict[str, str]:
         identity = await author(request)
         return {"state": await asyncio.to_thread(gateway.status, identity, receipt)}
@@ -221,7 +278,7 @@ def _reader_routes(app: FastAPI, gateway: Gateway) -> None:
         if space in gateway.spaces and gateway.space(space).public:
             return
         identity = await _identity(gateway, request)
-        identity.require(("author", "reader", "operator"), space)
+        identity.require(("author", "reader", "operator", "platform"), space)
         gateway.space(space)
 
     @app.get("/v1/spaces/{space}/feed", response_model=Feed, dependencies=_TOKEN, summary="Read the feed")
@@ -290,6 +347,19 @@ def _operator_routes(app: FastAPI, gateway: Gateway, heartbeat: Heartbeat) -> No
             return PlainTextResponse("an operator's token, as password, please", 401, headers=headers)
         page = await asyncio.to_thread(operator_page, gateway, names)
         return HTMLResponse(page.html())
+
+
+def _read_author(values: Sequence[str]) -> str:
+    """Whom a platform posts for. The value goes nowhere but into the person's MAC: no message or log repeats it."""
+    if len(values) != 1:
+        raise BadRequest("Peerveil-Author: a platform's request needs this header once: the account it posts for")
+    try:
+        actor = values[0].encode("latin-1").decode()  # servers read headers as Latin-1
+    except ValueError:
+        actor = ""
+    if not actor or not is_actor(actor):
+        raise BadRequest(f"Peerveil-Author: {ACTOR}, in UTF-8")
+    return actor
 
 
 async def _read_body(request: Request, model: type[_Body], longest: int) -> _Body:

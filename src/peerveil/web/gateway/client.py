@@ -55,27 +55,42 @@ class GatewayClient(ServiceClient):
         reply_to: str | None = None,
         batch: bool = False,
         key: str | None = None,
+        author: str | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> Receipt:
-        """Hand in a post. Give your own ``key`` if the attempt should outlive this process."""
-        body = {"thread": thread, "content": content, "reply_to": reply_to, "batch": batch}
-        headers = {"Idempotency-Key": secrets.token_hex(16) if key is None else key}
+        """Hand in a post. Give your own ``key`` if the attempt should outlive this process.
+
+        With a platform's token, every call about posts needs the ``author``: the account for which it is made.
+        """
+        body: dict[str, Any] = {"thread": thread, "content": content, "reply_to": reply_to, "batch": batch}
+        body |= {} if metadata is None else {"metadata": metadata}
         path = f"/v1/spaces/{quote(space, safe='')}/posts"
-        return Receipt(**self._call("POST", path, json.dumps(body).encode(), headers))
+        return _receipt(self._call("POST", path, json.dumps(body).encode(), _headers(author, key, keyed=True)))
 
-    def edit(self, receipt: str, content: str) -> str:
-        """Replace the text of a held post."""
-        return self._state("PATCH", receipt, json.dumps({"content": content}).encode())
+    def edit(
+        self,
+        receipt: str,
+        content: str,
+        *,
+        metadata: dict[str, Any] | None = None,
+        key: str | None = None,
+        author: str | None = None,
+    ) -> str | Receipt:
+        """Replace the text: of a held post at once, of a published one later (then the answer is a receipt)."""
+        body = {"content": content} | ({} if metadata is None else {"metadata": metadata})
+        return self._change("PATCH", receipt, json.dumps(body).encode(), _headers(author, key, keyed=True))
 
-    def withdraw(self, receipt: str) -> str:
-        """Take a held post back."""
-        return self._state("DELETE", receipt)
+    def withdraw(self, receipt: str, *, key: str | None = None, author: str | None = None) -> str | Receipt:
+        """Take a held post back, or have a published one removed later (then the answer is a receipt)."""
+        return self._change("DELETE", receipt, None, _headers(author, key, keyed=True))
 
-    def status(self, receipt: str) -> str:
+    def status(self, receipt: str, *, author: str | None = None) -> str:
         """``held``, ``posted`` or ``withdrawn``."""
-        return self._state("GET", receipt)
+        return str(self._change("GET", receipt, None, _headers(author)))
 
-    def _state(self, method: str, receipt: str, body: bytes | None = None) -> str:
-        return str(self._call(method, f"/v1/posts/{quote(receipt, safe='')}", body)["state"])
+    def _change(self, method: str, receipt: str, body: bytes | None, headers: dict[str, str]) -> str | Receipt:
+        answer = self._call(method, f"/v1/posts/{quote(receipt, safe='')}", body, headers)
+        return _receipt(answer) if "receipt" in answer else str(answer["state"])
 
     def page(self, space: str, after: str | None = None, limit: int = _PAGE) -> tuple[list[dict[str, Any]], str]:
         """Items of the feed behind a cursor, and the cursor behind them."""
@@ -96,6 +111,15 @@ class GatewayClient(ServiceClient):
             return bool(self._call("GET", "/readyz")["status"] == "ready")
         except Refused:
             return False
+
+
+def _receipt(answer: dict[str, Any]) -> Receipt:
+    return Receipt(answer["receipt"], answer["longest_delay"])
+
+
+def _headers(author: str | None, key: str | None = None, *, keyed: bool = False) -> dict[str, str]:
+    named = {} if author is None else {"Peerveil-Author": author.encode().decode("latin-1")}
+    return named | ({"Idempotency-Key": secrets.token_hex(16) if key is None else key} if keyed else {})
 
 
 class Unavailable(Refused):
@@ -128,7 +152,8 @@ class Follower:
     client, space
         Where the feed is; the token must be a reader's.
     handle
-        Called with each item (``id``, ``thread``, ``content``, ``reply_to``, ``posted_at``), in the order of the feed. An
+        Called with each item (``id``, ``thread``, ``content``, ``reply_to``, ``posted_at``, ``kind``, ``changes``,
+        ``metadata``), in the order of the feed. Of kind ``edit`` and ``removed`` it is about the post that it ``changes``. An
         item for which it raises :class:`Undeliverable` is logged and set aside in the state file; the others go on.
     state
         A file that keeps the cursor, the ids that were handed over since, and what was set aside. One follower uses it at

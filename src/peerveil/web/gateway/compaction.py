@@ -133,7 +133,9 @@ class Compaction:
                 if post.id in joined and post.state == HELD:
                     post.join_sitting()
                 if post.id in edits:
-                    post.content, post.metadata = edits[post.id].content, edits[post.id].metadata
+                    change = edits[post.id]
+                    post.content, post.metadata = change.content, change.metadata
+                    post.kind, post.changed = change.post_kind, change.changed
                 if post.id in withdrawn:
                     post.strip(WITHDRAWN)
                 parent = post.reply_to if post.waits else None

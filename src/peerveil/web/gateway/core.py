@@ -33,7 +33,7 @@ from peerveil.web.gateway.tally import Tally
 from peerveil.web.gateway.ticks import Ticks
 from peerveil.web.gateway.watch import RESTORED, Halted, Watch
 
-ROLES: Final = ("author", "reader", "operator")
+ROLES: Final = ("author", "reader", "operator", "platform")
 _PATIENCE_SECONDS: Final = 30.0  # for an answer of the process that leads
 _REFRESH_SECONDS: Final = 5.0  # after which all processes see changed settings
 
@@ -179,17 +179,29 @@ class Gateway(Closable):
 
     def issue_token(self, *, role: str, space: str, actor: str = "") -> str:
         """A new token; authors need an actor, who is the person behind a pseudonym or an account of the platform."""
-        if role == "author" and not actor.strip():
-            raise BadInput(
-                "--actor", got=actor, want="the author's account on your platform; it never leaves the gateway"
-            )
-        if space == EVERYWHERE and role != "operator":
+        return self.issue_tokens(role=role, space=space, actors=[actor])[0]
+
+    def issue_tokens(self, *, role: str, space: str, actors: Sequence[str]) -> list[str]:
+        """A new token for each actor, together: how many were issued when is all that a copy of the database shows."""
+        for actor in actors:
+            if role == "author" and not actor.strip():
+                raise BadInput(
+                    "--actor", got=actor, want="the author's account on your platform; it never leaves the gateway"
+                )
+            if role == "platform" and actor:
+                raise BadInput("--actor", got=actor, want="none: a platform names the author of each request")
+        if space == EVERYWHERE and role not in ("operator", "platform"):
             raise BadInput("--space", got=space, want="one space, for authors and readers")
         if space != EVERYWHERE and space not in self.spaces:
             listed = ", ".join(sorted(self.spaces)) or "none yet"
             raise BadInput("--space", got=space, want=f"a space of this gateway ({listed})")
         with self.database.writing("open") as connection:
-            return self.tokens.issue(connection, role=role, scope=space, actor=actor)
+            return self.tokens.issue_many(connection, role=role, scope=space, actors=actors)
+
+    def revoke_token(self, name: str, scope: str = EVERYWHERE) -> bool:
+        """Make the token of an id worthless; whether there is one. Other processes know within half a minute."""
+        with self.database.writing("open") as connection:
+            return self.tokens.revoke(connection, name, scope)
 
     # ---- posts --------------------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from peerveil.core.files import table
-from peerveil.web.common import Journal, Vault, serving
+from peerveil.web.common import Journal, Vault
 from peerveil.web.gateway.app import create_app
 from peerveil.web.gateway.core import Gateway
+from peerveil.web.gateway.pace import serve_paced
 from peerveil.web.gateway.settings import GatewaySettings, example
 from peerveil.web.gateway.space import NOT_PRIVATE, Space
 
@@ -52,4 +53,4 @@ def serve_demo(
                 )
 
             number = settings.port if port is None else port
-            serving.serve(create_app(gateway, journal), address, number, journal, ready=explain)
+            serve_paced(create_app(gateway, journal), address, number, journal, ready=explain)

@@ -12,12 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from sqlalchemy import Connection, select
 
 from peerveil.web.common import Digests
 from peerveil.web.common.errors import Gone, Unprocessable
+from peerveil.web.gateway.changes import read_metadata
+from peerveil.web.gateway.posts import REMOVAL
 from peerveil.web.gateway.tables import feed
 
 
@@ -30,6 +33,11 @@ class Item:
     content: str
     reply_to: str | None
     posted_at: str = field(metadata={"description": "A moment of the space's time grid."})
+    kind: str = field(default="post", metadata={"description": "post, edit or removed."})
+    changes: str | None = field(default=None, metadata={"description": "The id of the post that this changes."})
+    metadata: dict[str, Any] | None = field(
+        default=None, metadata={"description": "What the platform gave along; of an edit: null if they stay."}
+    )
 
 
 def posted_words(moment: int) -> str:
@@ -50,7 +58,13 @@ def read_items(
     order = feed.c.position.desc() if newest else feed.c.position
     query = select(feed).where(feed.c.space == space, feed.c.position > after).order_by(order).limit(limit)
     rows = connection.execute(query).all()
-    items = [Item(row.id, row.thread, row.content, row.reply_to, posted_words(row.posted_at)) for row in rows]
+    items = [
+        Item(
+            row.id, row.thread, row.content, row.reply_to, posted_words(row.posted_at), row.kind, row.changes,
+            read_metadata(row.metadata),
+        )
+        for row in rows
+    ]  # fmt: skip
     return items, rows[-1].position if rows else after
 
 
@@ -85,21 +99,24 @@ class Cursors:
 
 
 def atom(space: str, items: Sequence[Item], base: str = "", title: str = "") -> str:
-    """An Atom feed (RFC 4287) of some items, newest first.
+    """An Atom feed (RFC 4287) of some items, newest first. What was removed is a tombstone (RFC 6721).
 
     >>> "<title>iclr</title>" in atom("iclr", [])
     True
     """
     entries = "".join(
-        f"<entry><id>urn:peerveil:{item.id}</id><title>{_text(item.thread)}</title>"
+        f'<at:deleted-entry ref="urn:peerveil:{_post_id(item)}" when="{item.posted_at}"/>\n'
+        if item.kind == REMOVAL
+        else f"<entry><id>urn:peerveil:{_post_id(item)}</id><title>{_text(item.thread)}</title>"
         f"<updated>{item.posted_at}</updated>{_reply(item)}"
         f'<content type="text">{_text(item.content)}</content></entry>\n'
-        for item in items
+        for item in _latest(items)
     )
     updated = items[0].posted_at if items else posted_words(0)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n'
-        '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:thr="http://purl.org/syndication/thread/1.0">\n'
+        '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:thr="http://purl.org/syndication/thread/1.0" '
+        'xmlns:at="http://purl.org/atompub/tombstones/1.0">\n'
         f"<id>urn:peerveil:space:{_text(space)}</id><title>{_text(title or space)}</title><updated>{updated}</updated>\n"
         f'<author><name>{_text(space)}</name></author><link rel="self" href={quoteattr(_link(base, space, "atom"))}/>\n'
         f"{entries}</feed>\n"
@@ -109,16 +126,29 @@ def atom(space: str, items: Sequence[Item], base: str = "", title: str = "") -> 
 def rss(space: str, items: Sequence[Item], base: str = "", title: str = "") -> str:
     """An RSS 2.0 feed of some items, newest first."""
     entries = "".join(
-        f'<item><guid isPermaLink="false">urn:peerveil:{item.id}</guid><title>{_text(item.thread)}</title>'
+        f'<item><guid isPermaLink="false">urn:peerveil:{_post_id(item)}</guid><title>{_text(item.thread)}</title>'
         f"<pubDate>{format_datetime(datetime.fromisoformat(item.posted_at))}</pubDate>"
         f"<description>{_text(item.content)}</description></item>\n"
-        for item in items
+        for item in _latest(items)
+        if item.kind != REMOVAL
     )
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<rss version="2.0"><channel>\n'
         f"<title>{_text(title or space)}</title><link>{_text(_link(base, space, 'rss'))}</link>"
         f"<description>Posts of {_text(space)}</description>\n{entries}</channel></rss>\n"
     )
+
+
+def _post_id(item: Item) -> str:
+    return item.changes or item.id
+
+
+def _latest(items: Sequence[Item]) -> list[Item]:
+    """Of items, newest first, the newest one about each post."""
+    newest: dict[str, Item] = {}
+    for item in items:
+        newest.setdefault(_post_id(item), item)
+    return list(newest.values())
 
 
 def _reply(item: Item) -> str:

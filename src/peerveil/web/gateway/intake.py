@@ -5,7 +5,7 @@ a post is then a function of the arrivals alone, as the theorem wants it; a with
 what the public sees, which is post-processing. If withdrawn posts ceased to count, a comment's status would depend on
 what its author did to another one meanwhile, and neighbors would differ in more than one comment.
 
-**Edits never redraw.** They replace the text and touch nothing else.
+**Edits never redraw.** They replace the text and touch nothing else. An edit of a published post is an event of its own.
 
 **Order.** Requests are taken one after the other by one process. Of two posts of one person that come at once, the second
 follows the first.
@@ -34,14 +34,29 @@ from peerveil.core.randomness import Randomness
 from peerveil.timing.base import DelayMechanism
 from peerveil.web.common import Digests
 from peerveil.web.common.database import DAY, SECOND, end_of_day
-from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unprocessable
+from peerveil.web.common.errors import Conflict, NotFound, ServiceError, Unavailable, Unprocessable
+from peerveil.web.common.tokens import EVERYWHERE
 from peerveil.web.gateway.memory import Memory
-from peerveil.web.gateway.posts import HELD, WITHDRAWN, Post, edit_entry, post_entry, withdrawal_entry
+from peerveil.web.gateway.posts import (
+    EDIT,
+    EDITING,
+    HELD,
+    LEAVING,
+    POSTING,
+    REMOVAL,
+    WITHDRAWN,
+    Change,
+    Post,
+    edit_entry,
+    post_entry,
+    withdrawal_entry,
+)
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tally import place_delays
 
 _KEEP: Final = 7 * DAY  # a receipt and an idempotency key outlive the longest delay by this
 _NANOS: Final = 1000  # nanoseconds in a microsecond
+_HELD_ANSWER: Final = b'{"state": "held"}'
 _CODE_BYTES: Final = 16  # of a MAC: guessing one, or two that meet, stays out of reach
 
 
@@ -58,25 +73,30 @@ class Submit:
     reply_to: str | None = None
     batch: bool = False
     metadata: str | None = None
+    kind: str = POSTING
+    changes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Another text for a post that is still held."""
+    """Another text for a post; ``metadata`` too, if they are given. A published one needs a ``key``."""
 
     space: str
     actor: str
     receipt: str
     content: str
+    metadata: str | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """A post that is not to appear."""
+    """A post that is not to appear, or, with a ``key``, to be taken down."""
 
     space: str
     actor: str
     receipt: str
+    key: str = ""
 
 
 AuthorRequest = Submit | Edit | Withdraw
@@ -134,16 +154,21 @@ class Intake:
         fresh: list[tuple[int, _New]] = []
         for number, request in enumerate(requests):
             try:
+                event: Submit | Outcome
                 if isinstance(request, Submit):
-                    taken = self._submit(memory, request, moment, public)
-                    if isinstance(taken, _New):
-                        fresh.append((number, taken))
-                    else:
-                        outcomes[number] = Outcome(self.answer(memory, taken), taken)
+                    event = request
                 else:
                     if fresh:  # of a post that is not drawn yet nobody has the receipt; but order is kept all the same
                         self._finish(memory, fresh, outcomes, moment)
-                    outcomes[number] = self._change(memory, request)
+                    event = self._change(memory, request)
+                if isinstance(event, Outcome):
+                    outcomes[number] = event
+                    continue
+                taken = self._submit(memory, event, moment, public)
+                if isinstance(taken, _New):
+                    fresh.append((number, taken))
+                else:
+                    outcomes[number] = Outcome(self.answer(memory, taken), taken)
             except ServiceError as refusal:
                 outcomes[number] = Outcome(refusal)
         self._finish(memory, fresh, outcomes, moment)
@@ -160,7 +185,7 @@ class Intake:
     ) -> "_New | Post":
         space, then = request.space, moment.unshifted
         person = self.person(request.actor)
-        used = self._digests("key", self._digests("person", space.name, request.actor), request.key)
+        used = self._used(space.name, request.actor, request.key)
         key, body = bytes.fromhex(used)[:_CODE_BYTES], self._code("body", used, request.body_hash)
         known = memory.by_key.get(key)
         if known is not None:
@@ -173,6 +198,7 @@ class Intake:
         # the parent could appear at the deadline, and the reply with it: a function of what its author was told
         if space.deadline is not None and latest >= space.deadline:
             raise Conflict("so near the deadline, a held post cannot be answered; answer it when it has appeared")
+        memory.limits.check(person, space, then)
         thread_code = self._code("thread", space.name, request.thread)
         follows, joined = self._status(memory, request, person, thread_code, then)
         longest = space.longest_delay(request.thread) + (parent.longest if isinstance(parent, Post) else 0)
@@ -180,11 +206,12 @@ class Intake:
             secrets.token_hex(16), key, body, person, space.name, longest,
             end_of_day(then + _KEEP + longest * SECOND), HELD, thread_code, then, request.batch, thread=request.thread,
             content=request.content, metadata=request.metadata, waits=isinstance(parent, Post),
-            reply_to=parent.id if isinstance(parent, Post) else parent,
+            reply_to=parent.id if isinstance(parent, Post) else parent, kind=request.kind, changes=request.changes,
         )  # fmt: skip
         # known from here on, so that the next request of the same transaction sees it
         memory.by_key[key] = post
         memory.sittings.add(post)
+        memory.limits.add(post)
         return _New(request, post, follows, joined)
 
     def check_body(self, post: Post, body: bytes) -> None:
@@ -220,7 +247,7 @@ class Intake:
         if public.get(request.reply_to) == where:
             return request.reply_to
         parent = self.own(memory, request.reply_to, request.space.name, request.actor)
-        if parent is None or parent.state != HELD or parent.thread != request.thread:
+        if parent is None or parent.state != HELD or parent.thread != request.thread or parent.changes:
             raise Unprocessable(
                 "reply_to: the public id of a post of this thread, or the receipt of a held post of yours on it"
             )
@@ -233,6 +260,7 @@ class Intake:
         self.draw([new for _, new in fresh], moment)
         for number, new in fresh:
             memory.sittings.discard(new.post)  # add() brings it back
+            memory.limits.discard(new.post)
             memory.add(new.post, new.joined, moment.shift)
             outcomes[number] = Outcome(self.answer(memory, new.post), new.post, post_entry(new.post, new.joined))
         fresh.clear()
@@ -269,19 +297,72 @@ class Intake:
 
     # ---- edits and withdrawals ----------------------------------------------------------------------------------
 
-    def _change(self, memory: Memory, request: Edit | Withdraw) -> Outcome:
+    def _change(self, memory: Memory, request: Edit | Withdraw) -> Outcome | Submit:
+        """What becomes of a held post, or the event that changes a published one."""
         post = self.find(memory, request.receipt, request.space, request.actor)
-        if isinstance(request, Withdraw):
-            if post.state == WITHDRAWN:
+        if isinstance(request, Edit) and len(request.content) > memory.spaces()[post.space].longest:
+            raise Unprocessable(f"content: at most {memory.spaces()[post.space].longest} characters in this space")
+        if post.state == WITHDRAWN:
+            if isinstance(request, Withdraw):
                 return Outcome(b'{"state": "withdrawn"}', post)
-            if post.state != HELD:
-                raise Conflict("it is posted; too late to withdraw")
+            raise Conflict("it was withdrawn")
+        if post.state != HELD:
+            return self._change_published(memory, request, post)
+        if isinstance(request, Withdraw):
             memory.withdraw(post)
             return Outcome(b'{"state": "withdrawn"}', post, withdrawal_entry(post))
-        if post.state != HELD:
-            raise Conflict("it was withdrawn" if post.state == WITHDRAWN else "it is posted; too late to edit")
-        memory.edit(post, request.content, post.metadata)
-        return Outcome(b'{"state": "held"}', post, edit_entry(post))
+        memory.edit(post, self._edited(request, post, post.kind))
+        return Outcome(_HELD_ANSWER, post, edit_entry(post))
+
+    def _change_published(self, memory: Memory, request: Edit | Withdraw, post: Post) -> Outcome | Submit:
+        """A change of a published post is an event of its author: see :mod:`peerveil.web.gateway.changes`."""
+        if post.changes is not None:
+            raise Conflict("this is a change itself, and posted; send the receipt of the post that it changed")
+        if not request.key:
+            raise Conflict("it is posted; with a header Idempotency-Key the change appears later, as a post would")
+        used, latest = self._used(post.space, request.actor, request.key), post.latest
+        known = memory.by_key.get(bytes.fromhex(used)[:_CODE_BYTES])
+        event = self._event(memory, request, post)
+        if known is not None:
+            return event  # it is repeated
+        changed = self._changed(request, post)
+        if changed == post.changed:  # it was done when the post was held
+            return Outcome(_HELD_ANSWER, post)
+        if latest is not None and latest.state != WITHDRAWN:
+            if changed == latest.changed or (latest.kind == REMOVAL and isinstance(request, Withdraw)):
+                return Outcome(self.answer(memory, latest), latest)
+            if latest.kind == REMOVAL:
+                raise Conflict("it was taken down by its author")
+            if latest.state == HELD:
+                memory.edit(latest, self._edited(request, latest, event.kind))
+                return Outcome(self.answer(memory, latest), latest, edit_entry(latest))
+        if post.state == LEAVING or (latest is not None and latest.state == LEAVING):
+            raise Unavailable("it appears at this very moment; send the same request again")
+        if not post.thread:
+            raise Conflict("it was posted by an earlier version of the gateway, and cannot be changed")
+        return event
+
+    def _event(self, memory: Memory, request: Edit | Withdraw, post: Post) -> Submit:
+        content, metadata = (request.content, request.metadata) if isinstance(request, Edit) else ("", None)
+        kind = EDITING if isinstance(request, Edit) else REMOVAL
+        body_hash = sha256(json.dumps([kind, post.id, content, metadata]).encode()).hexdigest()
+        return Submit(
+            memory.spaces()[post.space], request.actor, request.key, body_hash, post.thread, content,
+            metadata=metadata, kind=kind, changes=post.id,
+        )  # fmt: skip
+
+    def _edited(self, request: Edit | Withdraw, post: Post, kind: str) -> Change:
+        content, metadata = (request.content, request.metadata) if isinstance(request, Edit) else ("", None)
+        if isinstance(request, Edit) and metadata is None:
+            metadata = post.metadata
+        changed = self._changed(request, post)
+        return Change(EDIT, post.id, content=content, metadata=metadata, post_kind=kind, changed=changed)
+
+    def _changed(self, request: Edit | Withdraw, post: Post) -> bytes:
+        return self._code("change", self._used(post.space, request.actor, request.key)) if request.key else b"-"
+
+    def _used(self, space: str, actor: str, key: str) -> str:
+        return self._digests("key", self._digests("person", space, actor), key)
 
     def find(self, memory: Memory, receipt: str, space: str, actor: str) -> Post:
         """The post of a receipt, if it belongs to this person; otherwise it does not exist."""
@@ -293,11 +374,11 @@ class Intake:
     def own(self, memory: Memory, receipt: str, space: str, actor: str) -> Post | None:
         """The same, or None."""
         post = memory.find(receipt)
-        if post is None or post.space != space:
+        if post is None or space not in (EVERYWHERE, post.space):
             return None
         person = self.person(actor)
         if len(post.person) > len(person):  # from version 3
-            person = bytes.fromhex(self._digests("owner", sha256(receipt.encode()).hexdigest(), space, actor))
+            person = bytes.fromhex(self._digests("owner", sha256(receipt.encode()).hexdigest(), post.space, actor))
         return post if hmac.compare_digest(post.person, person) else None
 
     def _code(self, kind: str, *parts: Any) -> bytes:

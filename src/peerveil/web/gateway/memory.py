@@ -26,6 +26,7 @@ from heapq import heappop, heappush
 
 from peerveil.web.common import Digests
 from peerveil.web.common.database import DAY
+from peerveil.web.gateway.limits import Limits
 from peerveil.web.gateway.posts import EDIT, HELD, LEAVING, POSTED, TALLIES, WITHDRAWAL, WITHDRAWN, Change, Post
 from peerveil.web.gateway.sittings import Sittings
 from peerveil.web.gateway.space import Space
@@ -44,7 +45,11 @@ class Receipts:
 
     def code(self, post: Post) -> bytes:
         """The same as 32 bytes."""
-        return post.code or bytes.fromhex(self._digests("receipt", post.id))
+        return post.code or bytes.fromhex(self.of_id(post.id))
+
+    def of_id(self, name: str) -> str:
+        """The same in hexadecimal digits, of a public id."""
+        return self._digests("receipt", name)
 
     @staticmethod
     def read(receipt: str) -> bytes:
@@ -63,6 +68,7 @@ class Memory:
         self.receipts = Receipts(digests)
         self.spaces = spaces
         self.sittings = Sittings()
+        self.limits = Limits(spaces)
         self.tallies = defaultdict[str, Tally](Tally)
         self.held: dict[str, Post] = {}
         """By public id: what is held or leaving, and withdrawn posts for which replies wait."""
@@ -82,6 +88,10 @@ class Memory:
         self._forget_on[post.forget // DAY].append(post)
         if post.arrived:
             self.sittings.add(post)
+            self.limits.add(post)
+        target = None if post.changes is None else self.find_by_id(post.changes)
+        if target is not None:
+            target.latest = post
         if post.state in (HELD, WITHDRAWN) and post.shuffle:
             self.held[post.id] = post
             if post.waits and post.reply_to is not None:
@@ -93,9 +103,10 @@ class Memory:
                 if earlier.planned >= 0:
                     self.schedule(earlier, shift)
 
-    def edit(self, post: Post, content: str, metadata: str | None) -> None:
-        """Another text; nothing else changes."""
-        post.content, post.metadata = content, metadata
+    def edit(self, post: Post, change: Change) -> None:
+        """Another text, or a removal in the place of an edit; nothing else changes."""
+        post.content, post.metadata = change.content, change.metadata
+        post.kind, post.changed = change.post_kind, change.changed
 
     def withdraw(self, post: Post) -> None:
         """A post is not to appear."""
@@ -113,7 +124,7 @@ class Memory:
             self.tallies.update({name: Tally(counts) for name, counts in change.values.items()})
         post = self.held.get(change.id)
         if post is not None and change.kind == EDIT:
-            self.edit(post, change.content, change.metadata)
+            self.edit(post, change)
         elif post is not None and change.kind == WITHDRAWAL:
             self.withdraw(post)
 
@@ -122,6 +133,10 @@ class Memory:
         code = self.receipts.read(receipt)
         post = self._by_receipt.get(code[:16])
         return post if post is not None and hmac.compare_digest(code, self.receipts.code(post)) else None
+
+    def find_by_id(self, name: str) -> Post | None:
+        """The post of a public id, as long as its receipt is known."""
+        return self._by_receipt.get(bytes.fromhex(self.receipts.of_id(name))[:16])
 
     # ---- what goes ----------------------------------------------------------------------------------------------
 
@@ -176,6 +191,7 @@ class Memory:
     def forget(self, now: int) -> None:
         """Forget arrivals that no status needs any more, and receipts and keys whose days are over."""
         self.sittings.forget(now, self.longest_window())
+        self.limits.forget(now)
         for day in [day for day in self._forget_on if (day + 1) * DAY <= now]:
             for post in self._forget_on.pop(day):
                 if post.id in self.held:  # it is late: the gateway was down

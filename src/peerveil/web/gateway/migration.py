@@ -28,7 +28,7 @@ from peerveil.web.gateway.frames import CHUNK_BYTES, Sealer
 from peerveil.web.gateway.posts import HELD, POSTED, TALLIES, WITHDRAWN, Post, other_entry, post_entry, record_entry
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import Header
-from peerveil.web.gateway.tables import SECRET, VERSION, clock, frames, letters, spaces, state, tokens, version
+from peerveil.web.gateway.tables import SECRET, VERSION, clock, feed, frames, letters, spaces, state, tokens, version
 from peerveil.web.gateway.tally import Tally
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ _COLUMNS: Final = (
     ("gateway_book", "tick_ms INTEGER NOT NULL DEFAULT 250"),
     ("gateway_book", "frame_bytes INTEGER NOT NULL DEFAULT 16384"),
     ("gateway_feed", "metadata TEXT"),
+    ("gateway_feed", "kind TEXT NOT NULL DEFAULT 'post'"),
+    ("gateway_feed", "changes TEXT"),
     ("gateway_clock", "ahead BIGINT NOT NULL DEFAULT 0"),
     ("gateway_clock", "sure INTEGER NOT NULL DEFAULT 1"),  # not recorded then: taken as right, as it was then
     ("gateway_hooks", "since BIGINT NOT NULL DEFAULT 0"),
@@ -65,6 +67,8 @@ def upgrade(connection: Connection, vault: Vault) -> None:
         table.create(connection)
         if connection.dialect.name != "sqlite":
             connection.execute(text(f"ALTER TABLE {table.name} ALTER COLUMN body SET STORAGE EXTERNAL"))
+    for index in feed.indexes:
+        index.create(connection)
     packer, sealer, number = Packer(CHUNK_BYTES), Sealer(vault, secret), 0
     for entry in (header.entry(), *entries):
         packer.put(entry)

@@ -14,6 +14,10 @@ LEAVING: Final = 1  # its publication is under way
 POSTED: Final = 2
 WITHDRAWN: Final = 3
 
+POSTING: Final = "post"
+EDITING: Final = "edit"
+REMOVAL: Final = "removed"
+
 _POST: Final = "p"
 _RECORD: Final = "r"
 EDIT: Final = "e"
@@ -52,6 +56,13 @@ class Post:
     metadata: str | None = None
     reply_to: str | None = None
     """The public id of the post that it answers."""
+    kind: str = POSTING
+    changes: str | None = None
+    """The public id of the published post that this one edits or removes."""
+    changed: bytes = b""
+    """MAC of the key of the request that last changed it while it was held."""
+    latest: "Post | None" = None
+    """Of a published post: its latest edit or removal. It stands in that one's entry."""
     waits: bool = False
     """Whether that one was held when this one came, and has not appeared yet."""
     after: int = -1
@@ -76,27 +87,20 @@ class Post:
             self.due, self.batched_at, self.fit = self.batched_at, None, self.fit[-1:]
 
     def strip(self, state: int) -> None:
-        """Forget the text of what is posted or withdrawn."""
+        """Forget the text of what is posted or withdrawn. An edit of a posted one needs the thread."""
         self.state = state
-        self.thread = self.content = ""
+        self.content = ""
         self.metadata = None
+        if state == WITHDRAWN:
+            self.thread = ""
 
 
 def post_entry(post: Post, joined: Sequence[str] = ()) -> bytes:
     """A held post in full; ``joined`` are the posts whose sitting it joined."""
     code, arrived = post.thread_code.hex(), post.arrived
     own = [_POST, post.id, post.key.hex(), post.body.hex(), post.person.hex(), post.space, post.longest, post.forget]
-    own += [
-        post.state,
-        code,
-        arrived,
-        int(post.declared),
-        post.code.hex(),
-        post.thread,
-        post.content,
-        post.metadata,
-        post.reply_to,
-    ]
+    own += [post.state, code, arrived, int(post.declared), post.code.hex(), *_change_of(post)]
+    own += [post.content, post.metadata, post.reply_to]
     own += [int(post.waits), post.after, post.pause, post.due, post.batched_at, post.shuffle, post.fit, joined]
     return _pack(own)
 
@@ -104,12 +108,17 @@ def post_entry(post: Post, joined: Sequence[str] = ()) -> bytes:
 def record_entry(post: Post) -> bytes:
     """What is kept of a post that is posted or withdrawn."""
     own = [_RECORD, post.id, post.key.hex(), post.body.hex(), post.person.hex(), post.space, post.longest, post.forget]
-    return _pack([*own, post.state, post.thread_code.hex(), post.arrived, int(post.declared), post.code.hex()])
+    own += [post.state, post.thread_code.hex(), post.arrived, int(post.declared), post.code.hex()]
+    return _pack([*own, *_change_of(post)])
+
+
+def _change_of(post: Post) -> list[Any]:
+    return [post.thread, post.kind, post.changes, post.changed.hex()]
 
 
 def edit_entry(post: Post) -> bytes:
-    """Another text for a held post."""
-    return _pack([EDIT, post.id, post.content, post.metadata])
+    """Another text for a held post, or a removal in the place of an edit that is held."""
+    return _pack([EDIT, post.id, post.content, post.metadata, post.kind, post.changed.hex()])
 
 
 def withdrawal_entry(post: Post) -> bytes:
@@ -136,6 +145,8 @@ class Change:
     joined: Sequence[str] = ()
     content: str = ""
     metadata: str | None = None
+    post_kind: str = POSTING
+    changed: bytes = b""
     values: dict[str, Any] | None = None
 
 
@@ -145,17 +156,22 @@ def read_entry(raw: bytes) -> Change:
     if kind in (HEADER, TALLIES):
         return Change(kind, values=first)
     if kind == EDIT:
-        return Change(kind, first, content=rest[0], metadata=rest[1])
+        content, metadata, post_kind, changed = rest
+        return Change(
+            kind, first, content=content, metadata=metadata, post_kind=post_kind, changed=bytes.fromhex(changed)
+        )
     if kind == WITHDRAWAL:
         return Change(kind, first)
-    key, body, person, space, longest, forget, state, thread_code, arrived, declared, code, *held = rest
+    key, body, person, space, longest, forget, state, thread_code, arrived, declared, code, *more = rest
     post = Post(
         first, bytes.fromhex(key), bytes.fromhex(body), bytes.fromhex(person), space, longest, forget, state,
         bytes.fromhex(thread_code), arrived, bool(declared), bytes.fromhex(code),
     )  # fmt: skip
+    post.thread, post.kind, post.changes, changed, *held = more
+    post.changed = bytes.fromhex(changed)
     if not held:
         return Change(kind, first, post)
-    post.thread, post.content, post.metadata, post.reply_to, waits, post.after, post.pause, post.due = held[:8]
-    post.batched_at, post.shuffle, fit, joined = held[8:]
+    post.content, post.metadata, post.reply_to, waits, post.after, post.pause, post.due = held[:7]
+    post.batched_at, post.shuffle, fit, joined = held[7:]
     post.waits, post.fit = bool(waits), tuple(fit)
     return Change(kind, first, post, joined)

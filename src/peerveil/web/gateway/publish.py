@@ -24,6 +24,7 @@ from sqlalchemy import Connection, update
 from peerveil.core.errors import PeerveilError
 from peerveil.core.randomness import Randomness
 from peerveil.web.common.database import SECOND, insert_rows
+from peerveil.web.gateway.changes import apply_changes
 from peerveil.web.gateway.compaction import CompactionClock
 from peerveil.web.gateway.fence import NotLeading, check_fence
 from peerveil.web.gateway.tables import feed, spaces
@@ -53,6 +54,7 @@ class Publisher:
         """Append posts to the feed of a space."""
         items = self.items(space, self.shuffle(list(posts)), moment)
         first = self.positions(connection, space, len(items)) - len(items) + 1
+        apply_changes(connection, space.name, items)
         insert_rows(connection, feed, [item | {"position": first + k} for k, item in enumerate(items)])
 
     def claim(self, leader: Leader, space: Space, moment: int, limit: int) -> list[Post]:
@@ -73,6 +75,8 @@ class Publisher:
                 "content": post.content,
                 "reply_to": post.reply_to,
                 "metadata": post.metadata,
+                "kind": post.kind,
+                "changes": post.changes,
                 "posted_at": moment,
             }
             for post in posts

@@ -159,9 +159,8 @@ def _put_answer(answers: queue.Queue[list[Any] | None], number: int, future: Fut
         answers.put([number, "halted", error.kind, error.step])
     elif error is not None:
         known = isinstance(error, ServiceError)
-        answers.put(
-            [number, "error", type(error).__name__ if known else "Unavailable", str(error) if known else _FAILED]
-        )
+        name, words = (type(error).__name__, str(error)) if known else ("Unavailable", _FAILED)
+        answers.put([number, "error", name, words, getattr(error, "retry_after", None)])
     else:
         value = future.result()
         answers.put([number, "bytes" if isinstance(value, bytes) else "value", _text(value)])
@@ -257,7 +256,9 @@ def _resolve(future: Future[Any], kind: str, rest: list[Any]) -> None:
         future.set_exception(Halted(*rest))
     elif kind == "error":
         kind_of_error = {cls.__name__: cls for cls in _kinds(ServiceError)}.get(rest[0], Unavailable)
-        future.set_exception(NotLeading() if kind_of_error is NotLeading else kind_of_error(rest[1]))
+        refusal = NotLeading() if kind_of_error is NotLeading else kind_of_error(rest[1])
+        refusal.retry_after = rest[2]
+        future.set_exception(refusal)
     else:
         future.set_result(rest[0].encode() if kind == "bytes" else rest[0])
 
@@ -271,6 +272,7 @@ def written(request: Any) -> list[Any]:
     if isinstance(request, Submit):
         own = [request.actor, request.key, request.body_hash, request.thread, request.content, request.reply_to]
         return ["submit", request.space.name, *own, request.batch, request.metadata]
-    return [type(request).__name__.lower(), request.space, request.actor, request.receipt, *(
-        [request.content] if isinstance(request, Edit) else []
-    )]  # fmt: skip
+    own = [request.space, request.actor, request.receipt]
+    if isinstance(request, Edit):
+        return ["edit", *own, request.content, request.metadata, request.key]
+    return ["withdraw", *own, request.key]

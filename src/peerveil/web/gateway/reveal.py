@@ -24,17 +24,23 @@ from peerveil.web.gateway.tables import audit
 
 _SHORTEST: Final = 10
 _LONGEST: Final = 500
+_BODY: Final = 16_384  # characters of every row, whoever asked why: more than name and reason can have
 
 
 def request_reveal(gateway: Gateway, operator: Identity, receipt: str, reason: str) -> int:
     """The first step: an operator asks for the post of a receipt. Returns the number of the request."""
     operator.require(("operator",))
-    if not _SHORTEST <= len(reason.strip()) <= _LONGEST or not on_one_line(reason):
-        raise BadInput("--reason", got=reason, want=f"the reason in {_SHORTEST} to {_LONGEST} characters on one line")
+    check_reason(reason, "--reason")
     digest = sha256(receipt.encode()).hexdigest()
     with gateway.recording_halts(), gateway.database.writing("reveal", whole=True) as connection:
         _held(gateway, operator, digest)
-        return _write(gateway, connection, operator, "request", digest, reason=reason)
+        return write_audit(gateway, connection, operator, "request", digest, reason=reason)
+
+
+def check_reason(reason: str, argument: str) -> None:
+    """Refuse what is no reason."""
+    if not _SHORTEST <= len(reason.strip()) <= _LONGEST or not on_one_line(reason):
+        raise BadInput(argument, got=reason, want=f"the reason in {_SHORTEST} to {_LONGEST} characters on one line")
 
 
 def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[str, Any]:
@@ -52,7 +58,7 @@ def approve_reveal(gateway: Gateway, operator: Identity, number: int) -> dict[st
         if connection.execute(approval).first() is not None:
             raise Forbidden("this request was approved already; ask again")
         post = _held(gateway, operator, request["receipt"])
-        _write(gateway, connection, operator, "approve", request["receipt"], request=number)
+        write_audit(gateway, connection, operator, "approve", request["receipt"], request=number)
     # committed: the step is on record before the text is opened
     return {"space": post.space, "thread": post.thread, "content": post.content}
 
@@ -76,7 +82,7 @@ def read_audit(gateway: Gateway, operator: Identity) -> list[dict[str, Any]]:
     ]
 
 
-def _write(
+def write_audit(
     gateway: Gateway,
     connection: Connection,
     operator: Identity,
@@ -94,7 +100,7 @@ def _write(
         "at": gateway.watch.now(connection),
         "action": action,
         "request": number if request is None else request,
-        "body": gateway.names.seal_text(json.dumps(content), about=f"audit {number}"),
+        "body": gateway.names.seal_text(json.dumps(content).ljust(_BODY), about=f"audit {number}"),
     }
     connection.execute(insert(audit).values(**values))
     return number

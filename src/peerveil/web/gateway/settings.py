@@ -25,7 +25,7 @@ PREFIX: Final = "PEERVEIL_GATEWAY"
 DEFAULT: Final = Path("gateway.toml")
 """The configuration file, if none is named."""
 _OPTIONS: Final = {"port": int, "processes": int, "clock_synchronized": bool} | dict.fromkeys(
-    ("db", "host", "key_file", "clock_tolerance", "longest_pause"), str
+    ("db", "host", "relay_host", "key_file", "clock_tolerance", "longest_pause"), str
 )
 
 _FLAGS: Final = {"true": True, "false": False}
@@ -36,6 +36,7 @@ _HEAD: Final = """\
 _REST: Final = """\
 host = "127.0.0.1"           # put a web server with TLS in front
 port = 8711
+# relay_host = "10.0.0.5"    # with several machines: this one's address among them
 key_file = "gateway.key"     # used if the environment has no PEERVEIL_KEY
 
 [spaces.forum]
@@ -45,6 +46,7 @@ window = "5m"                # comments of one person this close are one sitting
 grid = "1m"                  # posts appear at whole minutes
 # quiet = { start = "22:00", end = "07:00", zone = "Europe/Zurich" }
 # deadline = 2027-01-31T23:59:00Z
+# limit = "20/1h"             # of one author; more is refused with 429
 # public = true              # the feed needs no token
 # webhooks = [{ url = "https://forum.example.org/incoming", secret_env = "FORUM_SECRET" }]  # allow = ["10.0.0.0/8"]
 # gaps learned from an earlier log, instead of gap: history = "lastyear.csv", percentile = 25, per = "thread"
@@ -63,6 +65,8 @@ class GatewaySettings:
     db: str = "gateway.db"
     host: str = "127.0.0.1"
     port: int = 8711
+    relay_host: str = "127.0.0.1"
+    """Where the process that leads listens to the others: with several machines, this one's own address."""
     processes: int = 1
     key_file: str | None = None
     clock_synchronized: bool = False

@@ -11,6 +11,8 @@ of all T. Readers see a function of that vector and of what is public:
   the deadline are refused, so the guarantee is for neighbors in which both comments arrived before it.
 - *replies* to a post that is still held: max(T, P + D'), P being when the parent appears and D' a delay of their own, drawn
   independently. A function of the vector, the public reply tree and independent noise (:mod:`.memory`).
+- *edits and removals* of published posts are events of their author, which count and are delayed like posts
+  (:mod:`peerveil.web.gateway.changes`).
 - *order* of what appears together, and of the whole backlog after downtime: random, independent of everything.
 - *downtime*: the set published at a moment is a function of the vector and of the moments at which the worker ran, which
   do not depend on arrivals.
@@ -43,6 +45,7 @@ from peerveil.timing.delays import named_mechanism
 from peerveil.timing.durations import in_words, parse_duration
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
+from peerveil.web.gateway.rates import parse_limit, read_limit
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _WEIGHT: Final = (
@@ -122,6 +125,8 @@ class Space:
     declared: bool = False
     public: bool = False
     longest: int = 20_000
+    limit: str = ""
+    """How much one author may hand in, such as ``20/1h``; nothing for no limit."""
     webhooks: tuple[Webhook, ...] = ()
     demo: bool = False
     """Whether minutes are seconds, to show how it works; nobody is protected."""
@@ -138,6 +143,7 @@ class Space:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         for gap in {self.gap, *self.gaps.values()}:
             self._mechanism(gap)  # refuses what cannot be
+        read_limit(self.limit, f"{self.name}.limit")
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -212,6 +218,16 @@ class Space:
     def grid_micros(self) -> int:
         """Microseconds between two moments at which posts appear."""
         return round(self.grid * SECOND)
+
+    @property
+    def most(self) -> int:
+        """How many posts of one author are taken within :attr:`limit_micros`."""
+        return parse_limit(self.limit)[0]
+
+    @property
+    def limit_micros(self) -> int:
+        """Microseconds for which the limit counts."""
+        return parse_limit(self.limit)[1]
 
     def longest_delay(self, thread: str) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
@@ -344,6 +360,7 @@ _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "declared": read_flag,
     "public": read_flag,
     "longest": partial(whole, low=1, high=_LONGEST_POST),
+    "limit": read_limit,
     "webhooks": _read_webhooks,
 }
 """Of each key of a space's table, how it is read; defaults are those of :class:`Space`."""

@@ -1,16 +1,5 @@
 """The tables of a gateway. What arrives stands in two of them only, in sealed blocks of constant size.
 
-table    holds                                                                  until
-======== ====================================================================== =============================
-held     one row per held post: sealed body, when it is due                     publication or withdrawal
-recent   one row per person of the last sittings, sealed: for the next status   at most twice the window
-receipts which receipts exist; a MAC of receipt, space and actor each           some days after the last delay
-records  idempotency records                                                    the same
-feed     what readers see                                                       forever
-letters  dead letters: which parts of the feed a webhook's receiver did not take a replay that succeeds
-beats    which background parts run in which process                            an hour after the last beat
-======== ====================================================================== =============================
-=======
 ========= ===================================================================== =====================================
 table     holds                                                                 what a copy without the key shows
 ========= ===================================================================== =====================================
@@ -20,7 +9,7 @@ feed      what readers see                                                      
 spaces    settings, and the feed's newest position                              the same
 clock     the latest time acted on, and confirmed steps                         when something was last published
 tokens    hashes of tokens, sealed actors                                       how many, for which space and role
-audit     who asked to read a held post, sealed                                 how many requests and approvals, when
+audit     who asked to read a held post, or took one down, sealed               how many, when
 hooks     how far each webhook has come, and its failures                       the same
 letters   which parts of the feed the receiver of a webhook did not take        the same
 beats     which background parts run in which process                           the same
@@ -33,7 +22,7 @@ beats     which background parts run in which process                           
 import secrets
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Connection, Index, Integer, LargeBinary, MetaData, Table, Text
 
 from peerveil.storage import Schema, guard, keys, required, version_table
 from peerveil.web.common.tokens import token_table
@@ -103,8 +92,12 @@ feed = Table(
     *required(thread=Text, content=Text, posted_at=BigInteger),
     Column("reply_to", Text),
     Column("metadata", Text),  # what the platform gave along with the post, as it is
+    Column("kind", Text, nullable=False, server_default="post"),  # post, edit or removed
+    Column("changes", Text),  # the id of the post that an edit or a removal changes
     sqlite_with_rowid=False,
 )
+_is_change = feed.c.changes.is_not(None)
+Index("gateway_feed_changes", feed.c.changes, sqlite_where=_is_change, postgresql_where=_is_change)
 hooks = Table(
     "gateway_hooks",
     metadata,
@@ -126,7 +119,7 @@ audit = Table(
     *keys(number=Integer),
     *required(
         at=BigInteger,
-        action=Text,  # request or approve
+        action=Text,  # request, approve or removal
         request=Integer,  # the number of the request that is made or approved
         body=LargeBinary,  # operator, receipt and reason, sealed
     ),

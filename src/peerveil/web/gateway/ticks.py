@@ -57,6 +57,7 @@ WINDOW: Final = (0.5, 0.75)
 _SHORTEST: Final = 0.125  # of a tick, in which requests are decided
 _LONGEST_RESERVE: Final = 0.06  # of a tick, before its end, in which nothing more is begun
 _MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
+_MOST_BYTES: Final = 64 * 2**20  # of texts in requests that are not answered yet; likewise
 _AT_ONCE: Final = 100  # requests decided together
 _STANDBY_SECONDS: Final = 0.2
 _LOST: Final = "the database failed; send the same request again, with the same key"
@@ -74,10 +75,12 @@ class _Waiting(NamedTuple):
 class Ticks(threading.Thread):
     """Takes requests and writes frames, in a thread. Where another process leads, requests are passed to it."""
 
-    def __init__(self, gateway: Gateway, *, waiting: int = _MOST_WAITING) -> None:
+    def __init__(self, gateway: Gateway, *, waiting: int = _MOST_WAITING, waiting_bytes: int = _MOST_BYTES) -> None:
         super().__init__(name="intake", daemon=True)
         self._gateway = gateway
         self._queue: queue.Queue[tuple[AuthorRequest, Future[bytes]]] = queue.Queue(waiting)
+        self._free_bytes = waiting_bytes
+        self._free_lock = threading.Lock()
         self._answers = deque[_Waiting]()
         self._reserve_seconds = 0.0  # before the tick in which no more is begun
         self._fence = 0
@@ -98,11 +101,21 @@ class Ticks(threading.Thread):
         if not self.is_alive():
             raise Unavailable("the writer has died, the service must be restarted; nothing was taken")
         future: Future[bytes] = Future()
+        size = 4 * (len(getattr(request, "content", "")) + len(getattr(request, "metadata", "") or ""))  # at most
         try:
+            self._reserve(size)
+            future.add_done_callback(lambda _: self._reserve(-size))
             self._queue.put_nowait((request, future))
         except queue.Full:
+            future.cancel()
             raise Unavailable("too many requests at once; nothing was taken") from None
         return future
+
+    def _reserve(self, size: int) -> None:
+        with self._free_lock:
+            if size > self._free_bytes:
+                raise queue.Full
+            self._free_bytes -= size
 
     async def submit(self, request: AuthorRequest) -> bytes:
         """Hand in a request and wait for its answer."""
