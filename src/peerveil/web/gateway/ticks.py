@@ -85,8 +85,9 @@ class Ticks(threading.Thread):
         self._reserve_seconds = 0.0  # before the tick in which no more is begun
         self._fence = 0
         self._done = self._last_close = 0.0  # the end of the last commit, and the tick before it
-        self.due = self.missed = 0
-        """Ticks that there were while this process led, and those in which no frame was committed."""
+        self.due = self.missed = self.overrun = 0
+        """Ticks that there were while this process led, those in which no frame was committed, and those of them in which
+        it was not sealed in time (the rest: the last commit had not ended)."""
         self._stopping = False
         self._relay: RelayServer | None = None
         self.passes_on = False
@@ -177,6 +178,7 @@ class Ticks(threading.Thread):
         frame = leader.cut()
         while time.monotonic() > close + tick * SENT:
             close += tick
+            self.overrun += 1
         passed = round((close - self._last_close) / tick)
         self.due, self.missed = self.due + passed, self.missed + passed - 1
         self._last_close = close
