@@ -327,9 +327,8 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
         # requests that come while a frame is committed are in the next one
         "offset before": {seq: (phase[seq - 1] - middle + TICK / 2) % TICK for seq in at if seq - 1 in at},
     }
-    print(
-        f"missed ticks: {ticks.missed} of {ticks.due}, {ticks.overrun} by deciding; occupied: {sum(map(bool, posts.values()))} of {len(posts)}"
-    )
+    occupied = sum(map(bool, posts.values()))
+    print(f"missed: {ticks.missed} of {ticks.due}, {ticks.overrun} by deciding; occupied: {occupied} of {len(posts)}")
     for name, values in looks.items():
         area, error = auc(
             [value for seq, value in values.items() if posts[seq]], [v for seq, v in values.items() if not posts[seq]]

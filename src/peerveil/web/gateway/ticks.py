@@ -9,7 +9,7 @@ are refused with 503, and lose nothing.
 of a frame begins at its tick + C, where C is uniform on :data:`WINDOW` (a quarter of a tick), drawn before the tick from
 the system's randomness, so independent of everything. All that depends on contents is done well before: at :data:`SENT`
 the frame is sealed, and the statement that carries it is the same, as long as ever; a quarter of a tick later the window
-begins. Behind C stands one COMMIT. Authors are answered after it, and at least half a tick lies between that and the
+begins. Behind C stands one COMMIT. Authors are answered after it, and at least half a tick passes from that to the
 next frame's statement. (SQLite writes no times into its log. There the transaction begins at C, since it keeps out every
 other writer.)
 
@@ -20,7 +20,7 @@ An attacker's AUC is at most 1/2 + TV. The gap to the frame before, whose C is i
 difference of 0.2 ms moves the AUC by at most 0.2 / 62.5 = .003 at ticks of 250 ms. ∎
 
 *Missed ticks.* The next tick is the first of the clock that is at least :data:`_SHORTEST` of a tick after the end of the
-last commit; nothing that requests cause lies between. A frame that is not sealed when it should be sent goes a whole
+last commit; nothing that requests cause comes between. A frame that is not sealed when it should be sent goes a whole
 number of ticks later, by the same times. That happens only if deciding overran its tick by a quarter, although
 nothing is begun shortly before a tick: on a machine that is too slow it can depend on what came, so missed ticks are
 counted for ``peerveil gateway doctor``.
