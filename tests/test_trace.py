@@ -17,8 +17,8 @@ from peerveil.data import synthetic_conference
 MOST = {
     "release publish data/reviews.csv --epsilon 2 --scale 1:10 --out means": 36,
     "timing plan data/events.csv --percentile 25 --out plan": 37,
-    "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 37,
-    "truth label data/labels.csv --model one-coin --out inferred": 36,
+    "truth randomize data/labels.csv --epsilon 1 --classes 2 --out sent": 42,
+    "truth label data/labels.csv --model one-coin --out inferred": 40,
     "calibration simulate --draws 100": 17,
 }
 MOST_OF_A_STUDY = 63

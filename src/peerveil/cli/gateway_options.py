@@ -59,6 +59,7 @@ def read_settings(config: Path | None, db: str | None) -> service.GatewaySetting
 def opened(settings: service.GatewaySettings, *, create: bool = False) -> Iterator[service.Gateway]:
     """The gateway; with ``create``, its database and spaces are made as configured."""
     with service.Gateway(settings.db, settings.vault(), create=create, watch=settings.watch()) as gateway:
+        gateway.relay_host = settings.relay_host
         if create:
             gateway.configure(settings.spaces)
         yield gateway

@@ -17,6 +17,7 @@ import secrets
 import struct
 import time as real_time
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,9 @@ from sqlalchemy import event, text
 from tests.postgres import Server, binaries
 from tests.web.gateway.helpers import KEY, SETTINGS, FakeTime, everything, job, open_gateway, submit, work
 
-from peerveil.web.common import Vault
-from peerveil.web.gateway import Gateway, Space, backup
+from peerveil.web.common import Identity, Vault
+from peerveil.web.common.errors import Unavailable
+from peerveil.web.gateway import Gateway, Space, backup, request_reveal
 from peerveil.web.gateway.blocks import Packer, Unpacker
 from peerveil.web.gateway.frames import Sealer, read_frames
 from peerveil.web.gateway.posts import read_entry
@@ -304,7 +306,7 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
         if hasty:
             gateway.group = Hasty(gateway)
         serve(gateway, FRAMES)
-        missed = gateway.group.missed, gateway.group.due
+        ticks = gateway.group
         with gateway.database.reading() as connection:
             query = (
                 "SELECT seq, extract(epoch FROM pg_xact_commit_timestamp(xmin)) AS at FROM gateway_journal ORDER BY seq"
@@ -316,13 +318,17 @@ def test_commit_times_do_not_say_which_frames_are_occupied(hasty: bool) -> None:
         server.remove()
     phase = {seq: moment % TICK for seq, moment in at.items()}
     middle = np.angle(np.mean(np.exp(2j * np.pi * np.array(list(phase.values())) / TICK))) / (2 * np.pi) * TICK
+    gaps = {seq: moment - at[seq - 1] for seq, moment in at.items() if seq - 1 in at}
     looks = {
         "offset": {seq: (value - middle + TICK / 2) % TICK for seq, value in phase.items()},
-        "gap": {seq: moment - at[seq - 1] for seq, moment in at.items() if seq - 1 in at},
+        # behind a missed tick a frame has more than one tick to fill: that is no sign of requests
+        "gap": {seq: gap for seq, gap in gaps.items() if gap < 1.5 * TICK},
+        "missed behind": {seq: float(gaps[seq + 1] > 1.5 * TICK) for seq in at if seq + 1 in at},
         # requests that come while a frame is committed are in the next one
         "offset before": {seq: (phase[seq - 1] - middle + TICK / 2) % TICK for seq in at if seq - 1 in at},
     }
-    print(f"missed ticks: {missed[0]} of {missed[1]}; occupied: {sum(map(bool, posts.values()))} of {len(posts)}")
+    occupied = sum(map(bool, posts.values()))
+    print(f"missed: {ticks.missed} of {ticks.due}, {ticks.overrun} by deciding; occupied: {occupied} of {len(posts)}")
     for name, values in looks.items():
         area, error = auc(
             [value for seq, value in values.items() if posts[seq]], [v for seq, v in values.items() if not posts[seq]]
@@ -420,3 +426,28 @@ def test_all_frames_and_chunks_have_one_length(url: str, make: Any, time: FakeTi
     with gateway.database.reading() as connection:
         chunks = connection.execute(text("SELECT count(*) FROM gateway_state")).scalar_one()
     assert chunks == 16
+
+
+def test_rows_of_what_operators_did_have_one_length(url: str, make: Any) -> None:
+    gateway: Gateway = make(url)
+    receipt = submit(gateway, "t", "text")["receipt"]
+    for actor, reason in (("k", "ten letters"), ("\U0001f600" * 256, "\U0001f600" * 500)):
+        request_reveal(gateway, Identity("operator", "*", actor, sha256(actor.encode()).hexdigest()), receipt, reason)
+    with gateway.database.reading() as connection:
+        lengths = [len(bytes(row.body)) for row in connection.execute(text("SELECT body FROM gateway_audit"))]
+    assert len(lengths) == 2
+    assert len(set(lengths)) == 1
+
+
+def test_requests_that_wait_are_bounded_in_bytes(sqlite_url: str, make: Any) -> None:
+    gateway: Gateway = make(sqlite_url)
+    gateway.group = group = Ticks(gateway, waiting_bytes=100_000)
+    with gateway.leader.lock:  # nothing is decided meanwhile
+        group.start()
+        futures = [group.put(job(gateway, "t", "x" * 10_000, actor="kim")) for _ in range(2)]
+        with pytest.raises(Unavailable, match="too many requests at once"):
+            group.put(job(gateway, "t", "x" * 10_000, actor="kim"))
+        futures.append(group.put(job(gateway, "t", "x" * 4_000, actor="kim")))
+    assert all(json.loads(future.result(20))["receipt"] for future in futures)
+    again = group.put(job(gateway, "t", "x" * 20_000, actor="kim"))  # there is room again
+    assert json.loads(again.result(20))["receipt"]

@@ -247,22 +247,22 @@ def _missed_ticks(connection: Connection, now: int) -> Iterator[HealthCheck]:
 
 def _traces(connection: Connection) -> Iterator[HealthCheck]:
     """What keeps more than one copy from one moment, or what memory holds: the proof leaves it out."""
-    found: list[str] = []
+    copies: list[str] = []
     if connection.dialect.name != "sqlite":
-        kept = {name: text(f"SHOW {name}") for name in ("archive_mode", "track_commit_timestamp")}
-        found = [name for name, query in kept.items() if connection.execute(query).scalar() != "off"]
-        copies = [text(f"SELECT count(*) FROM {name}") for name in ("pg_stat_replication", "pg_replication_slots")]  # noqa: S608
-        if any(connection.execute(query).scalar() for query in copies):
-            found.append("replicas")
+        settings = {name: text(f"SHOW {name}") for name in ("archive_mode", "track_commit_timestamp")}
+        copies = [name for name, query in settings.items() if connection.execute(query).scalar() != "off"]
+        queries = [text(f"SELECT count(*) FROM {name}") for name in ("pg_stat_replication", "pg_replication_slots")]  # noqa: S608
+        if any(connection.execute(query).scalar() for query in queries):
+            copies.append("replicas")
     remedy = "switch it off, or guard those copies as you guard the key"
-    yield HealthCheck("log of the database", not found, ", ".join(found) or "not kept", remedy, fails=False)
+    yield HealthCheck("log of the database", not copies, ", ".join(copies) or "not kept", remedy, fails=False)
     with suppress(OSError):
         swaps = len(Path("/proc/swaps").read_text(encoding="ascii").splitlines()) - 1
         limits = [resource.getrlimit(resource.RLIMIT_CORE)[0] != 0, swaps > 0]
-        found = [name for name, bad in zip(("core dumps", "swap"), limits, strict=True) if bad]
+        possible = [name for name, bad in zip(("core dumps", "swap"), limits, strict=True) if bad]
         remedy = "LimitCORE=0 and MemorySwapMax=0, as in packaging/systemd"
-        words = f"{' and '.join(found)} possible here" if found else "neither swap nor core dumps"
-        yield HealthCheck("memory on disk", not found, words, remedy, fails=False)
+        words = f"{' and '.join(possible)} possible here" if possible else "neither swap nor core dumps"
+        yield HealthCheck("memory on disk", not possible, words, remedy, fails=False)
     words = "if this gateway is older than version 4: destroy its backups from before, they link people"
     yield HealthCheck("old backups", True, words)
 

@@ -194,11 +194,11 @@ class Intake:
         if space.is_closed(moment.now):
             raise Conflict("the deadline of this space has passed; nothing more is taken")
         parent = self._parent(memory, request, public)
-        memory.limits.check(person, space, then)
         latest = moment.now + parent.longest * SECOND if isinstance(parent, Post) else 0
         # the parent could appear at the deadline, and the reply with it: a function of what its author was told
         if space.deadline is not None and latest >= space.deadline:
             raise Conflict("so near the deadline, a held post cannot be answered; answer it when it has appeared")
+        memory.limits.check(person, space, then)
         thread_code = self._code("thread", space.name, request.thread)
         follows, joined = self._status(memory, request, person, thread_code, then)
         longest = space.longest_delay(request.thread) + (parent.longest if isinstance(parent, Post) else 0)

@@ -24,7 +24,7 @@ from peerveil.web.gateway.fence import LeaderLock, NotLeading, check_fence
 from peerveil.web.gateway.frames import Sealer, write_frame
 from peerveil.web.gateway.intake import AuthorRequest, Intake, Moment, Outcome, Submit
 from peerveil.web.gateway.memory import Memory
-from peerveil.web.gateway.posts import HELD, POSTING, TALLIES, Post, withdrawal_entry
+from peerveil.web.gateway.posts import HELD, POSTING, REMOVAL, TALLIES, Post, withdrawal_entry
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.state import load, read_state
 from peerveil.web.gateway.tables import clock, feed, version
@@ -194,9 +194,9 @@ class Leader:
         return str(self._database.rows(select(version.c.leader))[0].leader)
 
     def discard(self) -> int:
-        """Withdraw everything that is held, and write it; how much it was."""
+        """Withdraw everything that is held, but removals of what is published; how much it was."""
         with self.lock:
-            every = [post for post in self.memory.held.values() if post.state == HELD]
+            every = [post for post in self.memory.held.values() if post.state == HELD and post.kind != REMOVAL]
             for post in every:
                 self.memory.withdraw(post)
                 post.position = self._packer.put(withdrawal_entry(post))

@@ -24,6 +24,7 @@ from peerveil.web.gateway.tables import audit
 
 _SHORTEST: Final = 10
 _LONGEST: Final = 500
+_BODY: Final = 16_384  # characters of every row, whoever asked why: more than name and reason can have
 
 
 def request_reveal(gateway: Gateway, operator: Identity, receipt: str, reason: str) -> int:
@@ -99,7 +100,7 @@ def write_audit(
         "at": gateway.watch.now(connection),
         "action": action,
         "request": number if request is None else request,
-        "body": gateway.names.seal_text(json.dumps(content), about=f"audit {number}"),
+        "body": gateway.names.seal_text(json.dumps(content).ljust(_BODY), about=f"audit {number}"),
     }
     connection.execute(insert(audit).values(**values))
     return number

@@ -25,7 +25,7 @@ PREFIX: Final = "PEERVEIL_GATEWAY"
 DEFAULT: Final = Path("gateway.toml")
 """The configuration file, if none is named."""
 _OPTIONS: Final = {"port": int, "processes": int, "clock_synchronized": bool} | dict.fromkeys(
-    ("db", "host", "key_file", "clock_tolerance", "longest_pause"), str
+    ("db", "host", "relay_host", "key_file", "clock_tolerance", "longest_pause"), str
 )
 
 _FLAGS: Final = {"true": True, "false": False}
@@ -36,6 +36,7 @@ _HEAD: Final = """\
 _REST: Final = """\
 host = "127.0.0.1"           # put a web server with TLS in front
 port = 8711
+# relay_host = "10.0.0.5"    # with several machines: this one's address among them
 key_file = "gateway.key"     # used if the environment has no PEERVEIL_KEY
 
 [spaces.forum]
@@ -64,6 +65,8 @@ class GatewaySettings:
     db: str = "gateway.db"
     host: str = "127.0.0.1"
     port: int = 8711
+    relay_host: str = "127.0.0.1"
+    """Where the process that leads listens to the others: with several machines, this one's own address."""
     processes: int = 1
     key_file: str | None = None
     clock_synchronized: bool = False

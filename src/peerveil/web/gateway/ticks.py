@@ -9,7 +9,7 @@ are refused with 503, and lose nothing.
 of a frame begins at its tick + C, where C is uniform on :data:`WINDOW` (a quarter of a tick), drawn before the tick from
 the system's randomness, so independent of everything. All that depends on contents is done well before: at :data:`SENT`
 the frame is sealed, and the statement that carries it is the same, as long as ever; a quarter of a tick later the window
-begins. Behind C stands one COMMIT. Authors are answered after it, and at least half a tick lies between that and the
+begins. Behind C stands one COMMIT. Authors are answered after it, and at least half a tick passes from that to the
 next frame's statement. (SQLite writes no times into its log. There the transaction begins at C, since it keeps out every
 other writer.)
 
@@ -20,7 +20,7 @@ An attacker's AUC is at most 1/2 + TV. The gap to the frame before, whose C is i
 difference of 0.2 ms moves the AUC by at most 0.2 / 62.5 = .003 at ticks of 250 ms. ∎
 
 *Missed ticks.* The next tick is the first of the clock that is at least :data:`_SHORTEST` of a tick after the end of the
-last commit; nothing that requests cause lies between. A frame that is not sealed when it should be sent goes a whole
+last commit; nothing that requests cause comes between. A frame that is not sealed when it should be sent goes a whole
 number of ticks later, by the same times. That happens only if deciding overran its tick by a quarter, although
 nothing is begun shortly before a tick: on a machine that is too slow it can depend on what came, so missed ticks are
 counted for ``peerveil gateway doctor``.
@@ -57,6 +57,7 @@ WINDOW: Final = (0.5, 0.75)
 _SHORTEST: Final = 0.125  # of a tick, in which requests are decided
 _LONGEST_RESERVE: Final = 0.06  # of a tick, before its end, in which nothing more is begun
 _MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
+_MOST_BYTES: Final = 64 * 2**20  # of texts in requests that are not answered yet; likewise
 _AT_ONCE: Final = 100  # requests decided together
 _STANDBY_SECONDS: Final = 0.2
 _LOST: Final = "the database failed; send the same request again, with the same key"
@@ -74,16 +75,19 @@ class _Waiting(NamedTuple):
 class Ticks(threading.Thread):
     """Takes requests and writes frames, in a thread. Where another process leads, requests are passed to it."""
 
-    def __init__(self, gateway: Gateway, *, waiting: int = _MOST_WAITING) -> None:
+    def __init__(self, gateway: Gateway, *, waiting: int = _MOST_WAITING, waiting_bytes: int = _MOST_BYTES) -> None:
         super().__init__(name="intake", daemon=True)
         self._gateway = gateway
         self._queue: queue.Queue[tuple[AuthorRequest, Future[bytes]]] = queue.Queue(waiting)
+        self._free_bytes = waiting_bytes
+        self._free_lock = threading.Lock()
         self._answers = deque[_Waiting]()
         self._reserve_seconds = 0.0  # before the tick in which no more is begun
         self._fence = 0
         self._done = self._last_close = 0.0  # the end of the last commit, and the tick before it
-        self.due = self.missed = 0
-        """Ticks that there were while this process led, and those in which no frame was committed."""
+        self.due = self.missed = self.overrun = 0
+        """Ticks that there were while this process led, those in which no frame was committed, and those of them in which
+        it was not sealed in time (the rest: the last commit had not ended)."""
         self._stopping = False
         self._relay: RelayServer | None = None
         self.passes_on = False
@@ -98,11 +102,21 @@ class Ticks(threading.Thread):
         if not self.is_alive():
             raise Unavailable("the writer has died, the service must be restarted; nothing was taken")
         future: Future[bytes] = Future()
+        size = 4 * (len(getattr(request, "content", "")) + len(getattr(request, "metadata", "") or ""))  # at most
         try:
+            self._reserve(size)
+            future.add_done_callback(lambda _: self._reserve(-size))
             self._queue.put_nowait((request, future))
         except queue.Full:
+            future.cancel()
             raise Unavailable("too many requests at once; nothing was taken") from None
         return future
+
+    def _reserve(self, size: int) -> None:
+        with self._free_lock:
+            if size > self._free_bytes:
+                raise queue.Full
+            self._free_bytes -= size
 
     async def submit(self, request: AuthorRequest) -> bytes:
         """Hand in a request and wait for its answer."""
@@ -164,6 +178,7 @@ class Ticks(threading.Thread):
         frame = leader.cut()
         while time.monotonic() > close + tick * SENT:
             close += tick
+            self.overrun += 1
         passed = round((close - self._last_close) / tick)
         self.due, self.missed = self.due + passed, self.missed + passed - 1
         self._last_close = close
