@@ -63,7 +63,8 @@ def test_no_request_makes_the_gateway_fail(sqlite_url: str, time: FakeTime) -> N
                     answer = client.request(sent.pop("method"), sent.pop("url"), headers=headers, **sent)
                 except (UnicodeEncodeError, ValueError):  # nothing that a client could send
                     return
-                assert answer.status_code < 500, (case.method, case.path, answer.text)
+                is_unready = case.path == "/readyz" and answer.status_code == 503  # nothing publishes here
+                assert answer.status_code < 500 or is_unready, (case.method, case.path, answer.text)
                 statuses.add(answer.status_code)
                 if answer.status_code >= 400:
                     assert set(answer.json()) == {"error", "message"}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from tests.postgres import Server
 
-PEOPLE = 6
+PEOPLE = 11
 ROUNDS = 3  # posts of one person before the release, and as many after it
 WINDOW = 16  # a piece of a value that is this long does not repeat by chance
 PUBLIC = "gateway_feed"
