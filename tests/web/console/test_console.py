@@ -185,7 +185,11 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "rankings.plan": {"items": "5", "spread": "0.8", "methods": "friedman, pairs-norm"},
         "rankings.randomize": {"epsilon": "1"},
         "truth.randomize": {"epsilon": "1"},
-        "truth.infer": {"randomized": "true", "epsilon": "1", "classes": "0\n1"},
+        "truth.publish-labels": {"epsilon": "1"},
+        **{
+            key: {"randomized": "true", "epsilon": "1", "classes": "0\n1"}
+            for key in ("truth.infer", "truth.shares", "truth.agreement")
+        },
     }
     found = {}
     for module, kind in ((name, module.kind) for name, module in MODULES.items()):
@@ -206,7 +210,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
 def forms_of(page: str) -> dict[str, dict[str, str]]:
     """The forms of a module's page by action, with the values that stand in them."""
     forms = {}
-    for action, form in re.findall(r'id="form-([a-z.]+)">(.*?)</form>', page, flags=re.DOTALL):
+    for action, form in re.findall(r'id="form-([a-z.-]+)">(.*?)</form>', page, flags=re.DOTALL):
         values = {
             name: html.unescape(value) for name, value in re.findall(r'<input name="(\w+)" value="([^"]*)"', form)
         }
