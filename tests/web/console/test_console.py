@@ -186,10 +186,10 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "rankings.randomize": {"epsilon": "1"},
         "truth.randomize": {"epsilon": "1"},
         "truth.publish-labels": {"epsilon": "1"},
-        **{
-            key: {"randomized": "true", "epsilon": "1", "classes": "0\n1"}
-            for key in ("truth.infer", "truth.shares", "truth.agreement")
-        },
+        **dict.fromkeys(
+            ("truth.infer", "truth.shares", "truth.agreement"),
+            {"randomized": "true", "epsilon": "1", "classes": "0\n1"},
+        ),
     }
     found = {}
     for module, kind in ((name, module.kind) for name, module in MODULES.items()):
