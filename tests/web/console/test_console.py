@@ -164,6 +164,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
     }
     past = next(file.id for file in listed if file.name == "synthetic last year: reviews")
     decided = {"history": past, "draws": "1", "iterations": "600"}
+    reports = {"randomized": "true", "epsilon": "1", "classes": "0\n1"}
     typed: dict[str, dict[str, str]] = {
         "release.publish": {"epsilon": "1/3"},
         "release.ask": {"epsilon": "1/3", "stricter_than": "1", "compare": past},
@@ -186,10 +187,9 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "rankings.randomize": {"epsilon": "1"},
         "truth.randomize": {"epsilon": "1"},
         "truth.publish-labels": {"epsilon": "1"},
-        **dict.fromkeys(
-            ("truth.infer", "truth.shares", "truth.agreement"),
-            {"randomized": "true", "epsilon": "1", "classes": "0\n1"},
-        ),
+        "truth.infer": reports,
+        "truth.shares": reports,
+        "truth.agreement": reports,
     }
     found = {}
     for module, kind in ((name, module.kind) for name, module in MODULES.items()):
