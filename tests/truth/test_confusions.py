@@ -94,7 +94,7 @@ class Fitted(EMModel):
     def m_step(self, counts: Any) -> Any:
         raise AssertionError
 
-    def fit(self, engine: Any, limits: Limits, start: Floats | None = None) -> EMFit:
+    def fit(self, engine: Any, limits: Limits, start: Any = None, counts: Any = None) -> EMFit:
         empty = np.zeros(1)
         return EMFit(
             engine.answers.tasks, self.fitted, empty, empty, empty, [0.0], True, 0.0, {"confusion": self.theta}

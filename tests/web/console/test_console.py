@@ -164,6 +164,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
     }
     past = next(file.id for file in listed if file.name == "synthetic last year: reviews")
     decided = {"history": past, "draws": "1", "iterations": "600"}
+    reports = {"randomized": "true", "epsilon": "1", "classes": "0\n1"}
     typed: dict[str, dict[str, str]] = {
         "release.publish": {"epsilon": "1/3"},
         "release.ask": {"epsilon": "1/3", "stricter_than": "1", "compare": past},
@@ -185,7 +186,10 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
         "rankings.plan": {"items": "5", "spread": "0.8", "methods": "friedman, pairs-norm"},
         "rankings.randomize": {"epsilon": "1"},
         "truth.randomize": {"epsilon": "1"},
-        "truth.infer": {"randomized": "true", "epsilon": "1", "classes": "0\n1"},
+        "truth.publish-labels": {"epsilon": "1"},
+        "truth.infer": reports,
+        "truth.shares": reports,
+        "truth.agreement": reports,
     }
     found = {}
     for module, kind in ((name, module.kind) for name, module in MODULES.items()):
@@ -206,7 +210,7 @@ def test_every_action_of_every_module(console: LocalConsole) -> None:
 def forms_of(page: str) -> dict[str, dict[str, str]]:
     """The forms of a module's page by action, with the values that stand in them."""
     forms = {}
-    for action, form in re.findall(r'id="form-([a-z.]+)">(.*?)</form>', page, flags=re.DOTALL):
+    for action, form in re.findall(r'id="form-([a-z.-]+)">(.*?)</form>', page, flags=re.DOTALL):
         values = {
             name: html.unescape(value) for name, value in re.findall(r'<input name="(\w+)" value="([^"]*)"', form)
         }

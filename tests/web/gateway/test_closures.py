@@ -209,7 +209,7 @@ def test_a_reader_never_misses_what_is_committed_late(
 
     def some() -> list[Any]:
         with gateway.leader.lock:
-            return gateway.publisher.claim(gateway.leader, space, time.now, 10)
+            return list(gateway.publisher.claim(gateway.leader, space, time.now, 10))
 
     def second() -> None:
         with gateway.database.writing("publish") as connection:
@@ -266,7 +266,7 @@ class Redraws(Intake):
     """An edit that draws a new delay: editing again and again would average the noise away."""
 
     def _change(self, memory: Any, job: Any) -> Any:
-        outcome = super()._change(memory, job)
+        outcome: Any = super()._change(memory, job)
         outcome.post.due += (1 + secrets.randbelow(100)) * SECOND
         return outcome
 

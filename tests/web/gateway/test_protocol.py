@@ -265,7 +265,11 @@ def test_a_reply_to_a_post_that_is_being_published_is_refused(
 
     class Slow(Publisher):
         def publish(self, *args: Any) -> None:
-            late = [job(gateway, "t", "reply", reply_to=parent), Edit(*KIM, parent, "late"), Withdraw(*KIM, parent)]
+            late: list[Any] = [
+                job(gateway, "t", "reply", reply_to=parent),
+                Edit(*KIM, parent, "late"),
+                Withdraw(*KIM, parent),
+            ]
             outcomes = gateway.leader.take(gateway.intake, late, gateway.read_clock().moment())
             refused.extend(type(outcome.answer) for outcome in outcomes)
             super().publish(*args)
