@@ -21,6 +21,7 @@ SOUND, BROKEN = registered(broken=False), registered(broken=True)
 CONFIDENCE = 0.9999999  # one false alarm in ten million runs
 SERVICES = {  # every file of the services that draws, and what stands for it in a claim
     "gateway/intake.py": "gateway.Gateway",
+    "gateway/migration.py": "gateway.Gateway",
     "gateway/publish.py": "gateway.Gateway",
     "collect/client.py": "collect.Device",
 }

@@ -73,7 +73,7 @@ FAULTS: Final = (
     ),
     Fault(
         "an-answer-is-kept-once-too-often",
-        "core/randomness/source.py",
+        "core/randomness/response.py",
         "moved = drawn >= keep_below",
         "moved = drawn > keep_below",
         (
@@ -113,8 +113,8 @@ FAULTS: Final = (
     Fault(
         "the-fingerprint-depends-on-the-order-of-rows",
         "data/digest.py",
-        "ordered = _sorted(frame.select(names))",
-        "ordered = frame.select(names)",
+        "ordered = _sorted(frame",
+        "ordered = (frame",
         ("tests/data/test_table.py::test_fingerprint_forgets_the_order_of_rows_and_columns",),
     ),
     Fault(
@@ -294,16 +294,16 @@ FAULTS: Final = (
     ),
     Fault(
         "the-first-class-is-not-normalized",
-        "truth/memory.py",
-        "    for z in range(score.size):\n        score[z] /= total",
-        "    for z in range(1, score.size):\n        score[z] /= total",
-        ("tests/truth/test_estimate.py::test_without_privacy_it_is_dawid_and_skene",),
+        "truth/kernels.py",
+        "        for z in range(k):\n            out[j * k + z] /= normalizer",
+        "        for z in range(1, k):\n            out[j * k + z] /= normalizer",
+        ("tests/truth/test_kernels.py::test_an_e_step_is_that_of_plain_numpy",),
     ),
     Fault(
         "a-person-spends-epsilon-on-every-answer",
         "truth/randomize.py",
-        "response = Response(budget / answers_each, class_list)",
-        "response = Response(budget, class_list)",
+        "used = form(budget / answers_each, class_list)",
+        "used = form(budget, class_list)",
         ("tests/truth/test_randomize.py::test_per_person_sends_the_few_that_the_budget_allows",),
     ),
     Fault(
@@ -323,7 +323,7 @@ FAULTS: Final = (
     Fault(
         "published-labels-are-sorted-as-the-source",
         "truth/randomize.py",
-        'renamed.sort("task", "worker", "label")',
+        'renamed.sort("task", "worker", label)',
         "renamed",
         ("tests/truth/test_publish.py::test_nothing_of_the_source_but_tasks_and_classes_gets_out",),
     ),
@@ -359,8 +359,8 @@ FAULTS: Final = (
     Fault(
         "the-idempotency-key-is-ignored",
         "web/gateway/intake.py",
-        "        if known is not None:",
-        "        if known is key:",
+        "        if known is not None:\n            self.check_body",
+        "        if known is key:\n            self.check_body",
         ("tests/web/gateway/test_protocol.py::test_the_same_request_again_changes_nothing",),
     ),
     Fault(
