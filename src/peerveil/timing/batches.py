@@ -129,6 +129,7 @@ def find_batches(
     --------
     The paper's example (minutes 0, 5, 6, 8, 100 on papers 1, 2, 2, 2, 3) has rate 1/2:
 
+    >>> from peerveil.data import Events
     >>> log = Events(actor=["r"] * 5, thread=[1, 2, 2, 2, 3], time=[60 * m + 1e9 for m in (0, 5, 6, 8, 100)])
     >>> batches = find_batches(log, window=300)
     >>> batches.same_rate, batches.steps, batches.batched.tolist()

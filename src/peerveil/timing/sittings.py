@@ -165,7 +165,7 @@ class Escalation:
 
     >>> policy = Escalation(FollowUp(epsilon=1, gap=2700, window=300), every=2)
     >>> [policy.at(earlier).epsilon for earlier in (0, 1, 2, 4, 40)], float(policy.budget(10))
-    ([1.0, 1.0, 0.5, 0.25, 0.25], 3.0)
+    ([1.0, 1.0, 0.5, 0.25, 0.25], 3.5)
     """
 
     mechanism: FollowUp

@@ -9,6 +9,7 @@ database answers, the clock is not in doubt, and publishing runs in some process
 heartbeat, without the database, so the time of the answer does not depend on what the database is doing.
 """
 
+import json
 import math
 import os
 import resource
@@ -103,7 +104,7 @@ class Heartbeat(threading.Thread):
             ]
             ticks = self._gateway.group
             if ticks.due:
-                counted = f"{ticks.missed} of {ticks.due}"
+                counted = json.dumps([ticks.missed, ticks.due])
                 rows.append({"part": TICKS, "process": self._process, "state": counted, "at": now})
             insert_rows(connection, beats, rows, replace=True)
             connection.execute(delete(beats).where(beats.c.at < now - _KEEP))
@@ -240,7 +241,7 @@ def _missed_ticks(connection: Connection, now: int) -> Iterator[HealthCheck]:
     query = select(beats).where(beats.c.part == TICKS, beats.c.at > now - _SILENT).order_by(beats.c.at.desc())
     row = connection.execute(query.limit(1)).first()
     if row is not None:
-        missed, due = map(int, row.state.split(" of "))
+        missed, due = json.loads(row.state)
         remedy = "a faster machine, or a longer tick: missed ticks can tell when something came"
         yield HealthCheck("ticks", missed * 100 <= due, f"{missed} of {due} missed", remedy, fails=False)
 
