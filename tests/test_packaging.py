@@ -185,6 +185,7 @@ def test_units_are_accepted_and_their_commands_exist(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow  # nginx is not among what `make test` installs
 def test_the_proxy_keeps_no_log_and_nginx_accepts_it(tmp_path: Path) -> None:
     text = (PACKAGING / "compose" / "nginx.conf").read_text(encoding="utf-8")
     assert text.count("access_log off;") == text.count("listen ")
