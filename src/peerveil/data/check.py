@@ -186,7 +186,7 @@ def _labels(check: ColumnCheck) -> pl.Series:
 
 
 def _label_sets(check: ColumnCheck) -> pl.Series:
-    """Lists of different labels, sorted: the order in which classes were named says nothing."""
+    """Lists of different labels, sorted: the order in which classes were named reveals nothing."""
     lists = check.series.arr.to_list() if isinstance(check.series.dtype, pl.Array) else check.series
     if isinstance(getattr(lists.dtype, "inner", None), pl.List | pl.Array):
         return check.refuse_kind("a label, or a list of different labels")

@@ -43,7 +43,7 @@ def data_card(published: PublishedLabels, file: str) -> str:
 | `worker` | number of the annotator, drawn at random; labels with the same number come from the same person |
 | `label` | randomized label, one of {", ".join(f"`{name}`" for name in classes)} |
 
-Rows are sorted by task and number, which says nothing about when or in which order people answered.
+Rows are sorted by task and number, which does not show when or in which order people answered.
 
 ## What is protected
 

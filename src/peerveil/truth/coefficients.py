@@ -308,5 +308,5 @@ def _by_person(counts: PairCounts, channel: Channel) -> AnnotatorAgreement:
     spread = np.maximum(people["squares"].to_numpy() / tasks - mean**2, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         error = np.sqrt(spread / (tasks - 1)) / channel.contrast**2
-    error = np.where(tasks < 2, np.inf, error)  # one task says nothing about others
+    error = np.where(tasks < 2, np.inf, error)  # one task does not determine others
     return AnnotatorAgreement(people["worker"], tasks, (mean - _offset(channel)) / channel.contrast**2, error)

@@ -280,7 +280,7 @@ def _on_engine(
             yield replace(source, table=table)
             return
         if table.label.type().is_array():
-            table = table.mutate(label=table.label.sort())  # the order in which classes were named says nothing
+            table = table.mutate(label=table.label.sort())  # the order in which classes were named is not used
         yield _described(table, people, weights)
 
 

@@ -128,7 +128,7 @@ class Tokens:
         return self.issue_many(connection, role=role, scope=scope, actors=[actor])[0]
 
     def issue_many(self, connection: Connection, *, role: str, scope: str, actors: Sequence[str]) -> list[str]:
-        """A new token for each actor, in one statement whose order says nothing."""
+        """A new token for each actor, in one statement whose order reveals nothing."""
         one_of(role, "role", self._roles)
         for actor in actors:
             if not is_actor(actor):

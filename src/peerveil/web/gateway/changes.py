@@ -2,7 +2,7 @@
 
 **What readers see.** An entry of kind ``edit`` has the new text and names the post that it ``changes``; one of kind ``removed``
 has none. Earlier entries about the same post get the new text with it, or lose theirs (and become ``removed``), so
-that no text that its author took back can be read any more. Where an edit says nothing about metadata, they stay.
+that no text that its author took back can be read any more. Where an edit does not name metadata, they stay.
 
 **An author's edit or removal is an event of that person**, taken like a post (:mod:`peerveil.web.gateway.intake`): its arrival
 counts in the person's history, it is a follow-up or not, its delay is drawn by the same mechanism, once, and it appears on
