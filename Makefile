@@ -41,4 +41,4 @@ lock: .venv/dev.stamp ## write the lock files anew
 	@touch $@
 
 clean: ## remove everything that was made here
-	rm -rf .venv out dist build docs/_build docs/actions.md .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv out dist build docs/_build docs/api docs/actions.md docs/http.md docs/words.md .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -25,7 +25,7 @@ release = __version__
 
 # no MathJax: it would come from outside; formulas are written in plain text
 extensions = ["myst_nb", "sphinx_design", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "words.md"]  # the glossary includes the list of words
 nitpicky = False
 default_role = "code"
 smartquotes = False  # settings are copied from these pages

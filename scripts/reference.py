@@ -1,4 +1,4 @@
-"""Generated reference pages: actions from their declarations, Python from what each package exports, HTTP from the services."""
+"""Generated reference pages: actions from their declarations, Python from exports, HTTP from the services, words from reports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 from peerveil.core.files import write_text
+from peerveil.report.page import WORDS
 from peerveil.study.schema import reference_page
 from peerveil.web.collect.service import build_app
 from peerveil.web.common.journal import Journal
@@ -61,12 +62,18 @@ def _request(method: str, path: str, said: dict[str, Any]) -> str:
     return f"| `{method.upper()} {path}` | {said.get('summary', '')} | {next(iter(said['responses']))} |"
 
 
+def words_page() -> str:
+    """The list that every report ends with; the glossary includes it."""
+    return "".join(f"- **{word}**: {meaning}\n" for word, meaning in sorted(WORDS.items()))
+
+
 def write_reference(docs: Path) -> None:
     """Write the generated pages, where they changed."""
     names = {"peerveil": "peerveil", **{package: f"peerveil.{package}" for package in PACKAGES}}
     pages = {
         "actions": reference_page(),
         "http": http_page(),
+        "words": words_page(),
         **{f"api/{file}": api_page(name) for file, name in names.items()},
     }
     toctree = "\n".join(["```{toctree}", "", *names, "```", ""])

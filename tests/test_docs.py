@@ -26,11 +26,12 @@ from peerveil.study.release import PublishMeans
 from peerveil.study.schema import reference_page
 
 ROOT = Path(__file__).parents[1]
-GENERATED = {"_build", "api", "reproduction"}  # folders that docs/conf.py writes, as it does actions.md and http.md
+GENERATED = {"_build", "api", "reproduction"}  # folders that docs/conf.py writes
+GENERATED_PAGES = {"actions.md", "http.md", "words.md"}
 DOCS = sorted(
     path
     for path in (ROOT / "docs").rglob("*.md")
-    if path.name not in ("actions.md", "http.md") and not GENERATED & set(path.relative_to(ROOT / "docs").parts)
+    if path.name not in GENERATED_PAGES and not GENERATED & set(path.relative_to(ROOT / "docs").parts)
 )
 PAGES = [ROOT / "README.md", *DOCS]
 
@@ -44,6 +45,14 @@ def blocks(path: Path, language: str) -> list[tuple[int, str]]:
     text = path.read_text(encoding="utf-8")
     found = re.finditer(rf"^( *)```{language}\n(.*?)^\1```", text, flags=re.MULTILINE | re.DOTALL)
     return [(text[: match.start()].count("\n") + 1, dedent(match[2])) for match in found]
+
+
+def test_pages_are_short() -> None:
+    """Readers have limited time: a page that grows takes its words from elsewhere. Generated pages do not count."""
+    words = {name_of(path): len(path.read_text(encoding="utf-8").split()) for path in PAGES}
+    assert len(words) > 30
+    assert {page: count for page, count in words.items() if count > 1_500} == {}
+    assert sum(words.values()) <= 25_000
 
 
 WITH_EXAMPLES = [path for path in PAGES if blocks(path, "pycon")]

@@ -115,7 +115,7 @@ WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "equally often the other way round. A coin is wrong 50% of the time.",
     }
 )
-"""Words that reports use, and what they mean; ``docs/glossary.md`` says the same."""
+"""Words that reports use, and what they mean; the glossary of the documentation shows the same list."""
 
 
 class Line(NamedTuple):
