@@ -30,7 +30,7 @@ from peerveil.web.common import Journal, Vault
 from peerveil.web.common.database import SECOND, database_time
 from peerveil.web.gateway import Gateway, GatewayWorker, Space
 from peerveil.web.gateway.intake import Submit
-from peerveil.web.gateway.watch import Watch
+from peerveil.web.gateway.watch import Stopwatch, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,15 @@ class Ahead:
         self.by = 0
 
     def watch(self) -> Watch:
-        return Watch(source=lambda connection: database_time(connection) + self.by, tolerance=10**18)
+        outer = self
+
+        class AheadStopwatch(Stopwatch):
+            """Set forward with the clock: what both say is believed."""
+
+            def read(self) -> int:
+                return super().read() + outer.by
+
+        return Watch(source=lambda connection: database_time(connection) + self.by, stopwatch=AheadStopwatch())
 
 
 def bench() -> Iterator[Row]:

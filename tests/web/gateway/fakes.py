@@ -29,6 +29,7 @@ class FakePlatform:
         self.faults: deque[int | str | None] = deque()
         self.retry_after: str | None = None
         self.requests: list[tuple[str, str, Any]] = []  # method, path with query, body
+        self.changes = 0  # edits and removals that were done
         self.clock = 1_800_000_000_000
         outer = self
 
@@ -44,6 +45,8 @@ class FakePlatform:
                 kind = self.headers.get("Content-Type", "")
                 self._handle(json.loads(content) if kind.startswith("application/json") else None)
 
+            do_PUT = do_DELETE = do_POST  # noqa: N815 (names of the standard library)
+
             def _handle(self, body: Any) -> None:
                 fault = outer.faults.popleft() if outer.faults else None
                 if fault == "drop":
@@ -57,7 +60,7 @@ class FakePlatform:
                 )
                 if fault == "lose":
                     return
-                content = json.dumps(answer).encode()
+                content = b"" if answer is None else json.dumps(answer).encode()
                 self.send_response(status)
                 for name, value in {"Content-Type": "application/json", **more}.items():
                     self.send_header(name, value)
@@ -155,14 +158,32 @@ class FakeOpenReview(FakePlatform):
             return _error(400, "ValidationError", f"The property {min(unknown)} must NOT be present")
         if any(set(value) != {"value"} for value in note["content"].values()):
             return _error(400, "ValidationError", "The property value must be present")
+        if "id" in note:
+            return self._change(ids.get(note["id"]), note, body["invitation"])
         if note["forum"] not in ids or ids.get(note["replyto"], {}).get("forum") != note["forum"]:
             return _error(400, "ValidationError", "The Note to reply to was not found")
         stored = note | {"id": f"n{len(self.notes) * 7919 % 1000:03}x{len(self.notes)}", "tcdate": self.tick()}
         self.notes.append(stored | {"invitations": [body["invitation"]]})
         return 200, {"id": f"e{len(self.notes)}", "note": {"id": stored["id"], "forum": note["forum"]}}, {}
 
+    def _change(self, stored: dict[str, Any] | None, note: dict[str, Any], invitation: str) -> Reply:
+        if stored is None or invitation not in stored.get("invitations", ()):
+            return _error(404, "NotFoundError", "The Note was not found")
+        if stored["signatures"] != note["signatures"]:
+            return _error(403, "ForbiddenError", "You don't have permission to edit this note")
+        if "comment" not in note["content"]:
+            return _error(400, "MissingError", "The value comment in content is required")
+        if "replyto" in note and note["replyto"] != stored["replyto"]:
+            return _error(400, "ValidationError", "The property replyto must be equal to constant")
+        self.changes += 1
+        content = stored["content"] | note["content"]
+        stored |= {name: note[name] for name in ("ddate", "readers") if name in note} | {"content": content}
+        stored["tmdate"] = self.tick()
+        return 200, {"id": f"e{self.tick()}", "note": {"id": stored["id"], "forum": stored["forum"]}}, {}
+
     def texts(self) -> list[str]:
-        return [note["content"]["comment"]["value"] for note in self.notes if "comment" in note["content"]]
+        shown = [note["content"] for note in self.notes if "ddate" not in note]
+        return [content["comment"]["value"] for content in shown if "comment" in content]
 
 
 def _error(status: int, name: str, message: str) -> Reply:
@@ -192,7 +213,26 @@ class FakeHotCRP(FakePlatform):
             return 200, {"ok": True, "comments": [entry for entry in self.comments if entry["pid"] == paper]}, {}
         if method == "POST" and match and query.get("c") == ["new"]:
             return self._save(paper, body, query)
+        if method == "POST" and match:
+            return self._change(paper, query.get("c", [""])[0], body)
         return _failure(404, "Function not found")
+
+    def _change(self, paper: int, number: str, body: Any) -> Reply:
+        comment = next((entry for entry in self.comments if (entry["pid"], str(entry["cid"])) == (paper, number)), None)
+        if comment is None:
+            return _failure(404, f"Comment {number} not found", valid=False, change_list=[])
+        self.changes += 1
+        if body.get("delete") or not body.get("text", "").strip():
+            self.comments.remove(comment)
+            messages = [{"status": -3, "message": "<0>Comment deleted", "landmark": 0}]
+            return 200, {"ok": True, "message_list": messages, "valid": True, "change_list": ["delete"]}, {}
+        if "tags" in body:
+            comment["tags"] = [f"{tag}#0" for tag in body["tags"].split()]
+        comment |= {name: body[name] for name in ("visibility", "topic") if name in body}
+        comment |= {"text": body["text"].rstrip(), "modified_at": self.tick() // 1000}
+        messages = [{"status": -3, "message": "<0>Comment saved", "landmark": 0}]
+        content = {"ok": True, "message_list": messages, "valid": True, "change_list": ["text"], "comment": comment}
+        return 200, content | {"cid": comment["cid"]}, {}
 
     def _save(self, paper: int, body: Any, query: dict[str, list[str]]) -> Reply:
         if not body.get("text", "").strip():
@@ -202,7 +242,7 @@ class FakeHotCRP(FakePlatform):
         comment = {
             "object": "comment",
             "pid": paper,
-            "cid": len(self.comments) + 1,
+            "cid": self.comments[-1]["cid"] + 1 if self.comments else 1,
             "ordinal": f"A{count + 1}",
             "viewer_owned": True,
             "visibility": body.get("visibility", "rev"),
@@ -244,7 +284,7 @@ class FakeDiscourse(FakePlatform):
         """As a person or the API posts."""
         number = 1 + sum(post["topic_id"] == topic for post in self.posts)
         post = {"id": len(self.posts) + 100, "topic_id": topic, "post_number": number, "username": username}
-        post |= {"raw": raw, "reply_to_post_number": reply_to, "created_at": self.tick()}
+        post |= {"raw": raw, "reply_to_post_number": reply_to, "created_at": self.tick(), "wiki": False}
         self.posts.append(post)
         return post
 
@@ -261,19 +301,34 @@ class FakeDiscourse(FakePlatform):
             return 429, {"errors": ["too often"], "error_type": "rate_limit", "extras": extras}, {"Retry-After": "37"}
         if (method, path) == ("POST", "/posts.json"):
             return self._create(body, str(headers["Api-Username"]))
+        if match := re.fullmatch(r"/posts/(\d+)\.json", path):
+            return self._change(method, int(match[1]), body, str(headers["Api-Username"]))
         if match := re.fullmatch(r"/t/external_id/(.+)\.json", path):
             ids = [number for number, name in self.topics.items() if name == match[1]]
             return (301, {}, {"Location": f"{self.url}/t/slug/{ids[0]}.json"}) if ids else _missing()
         match = re.fullmatch(r"/t/(\d+)(/posts)?\.json", path)
         if not match or int(match[1]) not in self.topics:
             return _missing()
-        posts = [post for post in self.posts if post["topic_id"] == int(match[1])]
+        posts = [post for post in self.posts if post["topic_id"] == int(match[1]) and "deleted_at" not in post]
         ids = [post["id"] for post in posts]
         if match[2]:
             posts = [post for post in posts if str(post["id"]) in query["post_ids[]"]]
         hidden = set() if query.get("include_raw") == ["true"] else {"raw"}
         shown = [{name: post[name] for name in post.keys() - hidden} for post in posts[:20]]
         return 200, {"post_stream": {"posts": shown, "stream": ids}}, {}
+
+    def _change(self, method: str, number: int, body: Any, username: str) -> Reply:
+        post = next((post for post in self.posts if post["id"] == number and "deleted_at" not in post), None)
+        if post is None:
+            return _missing()
+        if username not in ("system", post["username"]):
+            return 403, {"errors": ["not permitted"], "error_type": "invalid_access"}, {}
+        self.changes += 1
+        if method == "DELETE":
+            post["deleted_at"] = self.tick()
+            return 200, None, {}
+        post["raw"] = body["post"]["raw"].rstrip()
+        return 200, {"post": {name: value for name, value in post.items() if name != "raw"}}, {}
 
     def _create(self, body: Any, username: str) -> Reply:
         raw, topic = body.get("raw", ""), body.get("topic_id")
@@ -289,8 +344,8 @@ class FakeDiscourse(FakePlatform):
         return 200, self.store(topic, raw, username, body.get("reply_to_post_number")), {}
 
     def texts(self) -> list[str]:
-        posts = [re.sub(r"<!--(.*?)-->", "", post["raw"]).strip() for post in self.posts]
-        return posts[len(self.topics) :]
+        posts = [post["raw"] for post in self.posts[len(self.topics) :] if "deleted_at" not in post]
+        return [re.sub(r"<!--(.*?)-->", "", raw).strip() for raw in posts]
 
 
 def _squeezed(raw: str) -> str:

@@ -22,6 +22,7 @@ from peerveil.core.errors import BadInput
 from peerveil.web.common import Journal
 from peerveil.web.gateway import DiscoursePoster, Follower, HotCRPPoster, OpenReviewPoster, Refused, client
 from peerveil.web.gateway.client import Unavailable, Undeliverable
+from peerveil.web.gateway.intake import Edit, Withdraw
 from peerveil.web.gateway.webhooks import Deliveries, sign
 
 if TYPE_CHECKING:
@@ -71,6 +72,23 @@ ITEMS = [
     item(4, "+1", "2"),
 ]
 TEXTS = [entry["content"] for entry in ITEMS]
+
+
+def change(number: int, about: dict[str, Any], content: str | None, **more: Any) -> dict[str, Any]:
+    """An edit of an item, or its removal, as the feed shows it."""
+    kind = "removed" if content is None else "edit"
+    metadata = None if content is None else about.get("metadata")
+    entry = {"id": f"{number:032x}", "content": content or "", "kind": kind, "changes": about["id"]}
+    return about | entry | {"metadata": metadata} | more
+
+
+CHANGES = [
+    *ITEMS[:3],
+    change(11, ITEMS[0], "The proof of Lemma 2 lacks two cases."),
+    change(12, ITEMS[2], "Which two cases?"),
+    change(13, ITEMS[1], None),
+]
+CHANGED = ["The proof of Lemma 2 lacks two cases.", "Which two cases?"]
 
 
 class Feed:
@@ -173,6 +191,42 @@ def test_nothing_reaches_a_platform_before_the_release(
     assert time.now > 100 * SECOND
 
 
+def test_edits_and_removals_reach_a_platform_from_the_gateway(
+    fake: Any, sqlite_url: str, make: Any, time: FakeTime, tmp_path: Path
+) -> None:
+    """With the name under which the post appeared, though only the post was given it; a reply stays one."""
+    gateway, name = make(sqlite_url), {"signature": "V/Submission1/Reviewer_AbCd", "username": "reviewer7"}
+
+    class Direct:
+        def page(self, space: str, after: str | None, limit: int) -> tuple[list[dict[str, Any]], str]:
+            items, cursor = gateway.read(space, after, limit)
+            return [vars(entry) for entry in items], cursor
+
+    source: Any = Direct()
+    follower = Follower(source, "forum", poster_for(fake), tmp_path / "state.json")
+
+    def release(count: int) -> list[str]:
+        time.advance(1000)
+        work(gateway)
+        assert follower.step() == count
+        return [text.removeprefix("V/Submission1/Reviewer_AbCd:\n\n") for text in plain(fake.texts())]
+
+    first = submit(gateway, "1", "A first text.", actor="kim", metadata=json.dumps(name))
+    assert release(1) == ["A first text."]
+    reply = submit(gateway, "1", "An answer.", actor="lee", reply_to=gateway.read("forum")[0][0].id)
+    assert release(1)[-1].endswith("An answer.")
+    before = parent_of(fake, 1)
+    gateway.take(Edit("forum", "kim", first["receipt"], "A better text.", key="e"))
+    gateway.take(Edit("forum", "lee", reply["receipt"], "A better answer.", key="f"))
+    texts = release(2)
+    assert [texts[0], texts[1].rpartition("\n")[2]] == ["A better text.", "A better answer."]
+    assert parent_of(fake, 1) == before
+    if isinstance(fake, FakeOpenReview):
+        assert [note["signatures"] for note in fake.notes[2:]] == [[name["signature"]], ["V/Chairs"]]
+    gateway.take(Withdraw("forum", "kim", first["receipt"], key="g"))
+    assert len(release(1)) == 1
+
+
 def test_only_posts_of_our_own_account_count(fake: Any) -> None:
     """Whoever sees an id in the feed and posts its mark first does not keep the item from the platform."""
     first = ITEMS[0]
@@ -216,6 +270,126 @@ def test_a_long_thread_is_read_to_its_end() -> None:
         poster_for(fake)(ITEMS[0])
         poster_for(fake)(ITEMS[0])
         assert fake.texts() == TEXTS[:1]
+
+
+# ---- edits and removals -----------------------------------------------------------------------------------------
+
+
+def test_edits_and_removals_follow_and_are_done_once(fake: Any, tmp_path: Path, naps: Any) -> None:
+    follow(Feed(CHANGES), poster_for(fake), tmp_path)
+    assert plain(fake.texts()) == CHANGED
+    assert fake.changes == 3
+    if isinstance(fake, FakeHotCRP):
+        assert fake.texts()[1].startswith("Reply to comment @A1\n\n")
+        assert fake.comments[0]["tags"] == [f"peerveil-{ITEMS[0]['id']}#0"]
+    for entry in CHANGES[3:]:  # once more, each
+        poster_for(fake)(entry)
+    (tmp_path / "state.json").unlink()  # and all of them, as the feed has them now
+    follow(Feed([*now(CHANGES)]), poster_for(fake), tmp_path)
+    assert plain(fake.texts()) == CHANGED
+    assert fake.changes == 3
+    poster = poster_for(fake)
+    for text in ("one", "The proof of Lemma 2 lacks a case, though.", "one"):  # there and back by one process
+        poster(change(14, ITEMS[0], text))
+        assert plain(fake.texts())[0] == text
+
+
+def now(items: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A feed as it is read later: earlier entries about a post have its newest text, or none."""
+    for entry in items:
+        name = entry.get("changes") or entry["id"]
+        last = [other for other in items if (other.get("changes") or other["id"]) == name][-1]
+        gone = {"kind": "removed", "metadata": None} if last.get("kind") == "removed" else {}
+        yield entry | {"content": last["content"]} | gone
+
+
+@pytest.mark.parametrize("kind", FAKES.values(), ids=FAKES)
+def test_no_crash_at_any_step_loses_or_doubles_a_change(
+    kind: type[FakePlatform], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = lambda fake: plain(fake.texts()) == CHANGED and fake.changes == 3  # noqa: E731
+    steps, wrong = crash_everywhere(
+        kind, lambda poster: poster, tmp_path, monkeypatch, items=CHANGES, first=15, is_right=right
+    )
+    assert wrong == 0
+    assert steps >= 6 * 3 * 2
+
+    def forgetful(poster: Any) -> Any:
+        """A poster that changes what is changed already."""
+        object.__setattr__(poster, "_is_same", lambda *_: False)
+        return poster
+
+    (tmp_path / "forgetful").mkdir()
+    arguments = (kind, forgetful, tmp_path / "forgetful", monkeypatch, 3)
+    assert crash_everywhere(*arguments, items=CHANGES, first=15, is_right=right)[1] >= 1
+
+
+def test_a_change_keeps_the_name_and_takes_new_fields() -> None:
+    metadata = {"signature": "V/Submission1/Reviewer_AbCd", "fields": {"rating": 7}}
+    with FakeOpenReview() as fake:
+        first = ITEMS[0] | {"metadata": metadata}
+        poster_for(fake)(first)
+        poster_for(fake)(change(2, first, "New.", metadata=metadata | {"fields": {"rating": 5}}))
+        note = fake.notes[-1]
+        assert (note["content"]["rating"]["value"], note["signatures"]) == (5, [metadata["signature"]])
+        assert (fake.texts(), fake.changes) == (["New."], 1)
+        poster_for(fake)(change(3, first, None))
+        assert "ddate" in note
+        assert fake.texts() == []
+        with pytest.raises(Undeliverable, match="does not have the post"):  # what is deleted stays so
+            poster_for(fake)(change(4, first, "Newer."))
+    with FakeDiscourse() as fake:
+        first = ITEMS[0] | {"metadata": {"username": "reviewer7"}}
+        poster_for(fake)(first)
+        poster_for(fake)(change(2, first, "New."))
+        assert (fake.texts(), fake.posts[-1]["username"]) == (["New."], "reviewer7")
+        poster_for(fake)(change(3, first, None))
+        assert fake.texts() == []
+
+
+def test_what_is_not_there_needs_no_removal_and_gets_no_edit(fake: Any) -> None:
+    poster_for(fake)(change(2, ITEMS[0], None))
+    with pytest.raises(Undeliverable, match="does not have the post"):
+        poster_for(fake)(change(3, ITEMS[0], "New."))
+    assert (fake.texts(), fake.changes) == ([], 0)
+
+
+def test_a_forged_mark_neither_gets_an_edit_nor_stops_a_removal() -> None:
+    first, edit, removal = ITEMS[0], change(2, ITEMS[0], "New."), change(3, ITEMS[0], None)
+    with FakeOpenReview() as fake:
+        content = {"comment": {"value": "forged"}, "peerveil_id": {"value": first["id"]}}
+        note = {"id": "n", "forum": "forum1", "replyto": "forum1", "signatures": ["~Mallory1"], "content": content}
+        fake.notes.append(note | {"invitations": ["V/Submission1/-/Public_Comment"]})
+        for entry in (first, edit):
+            poster_for(fake)(entry)
+        assert fake.texts() == ["forged", "New."]
+        poster_for(fake)(removal)
+        poster_for(fake)(removal)
+        assert fake.texts() == ["forged"]
+    with FakeDiscourse() as fake:
+        fake.posts[0]["raw"] += f"\n<!-- peerveil {first['id']} -->"  # of the topic: deleting it would delete all
+        fake.store(1, f"a wiki\n\n<!-- peerveil {first['id']} -->", "system")["wiki"] = True
+        with pytest.raises(Undeliverable, match="somebody must look"):
+            poster_for(fake)(removal)
+        poster_for(fake, username="reviewer7")(first)
+        poster_for(fake)(removal)
+        assert fake.texts() == ["a wiki"]
+        fake.store(1, "of the administrator", "system")
+        fake.posts[-1]["raw"] += f"\n\n<!-- peerveil {ITEMS[1]['id']} -->"
+        with pytest.raises(Undeliverable, match="must be staff"):
+            poster_for(fake, username="reviewer7")(change(4, ITEMS[1], None))
+
+
+def test_what_was_set_aside_follows_edits_and_removals(tmp_path: Path, naps: Any) -> None:
+    """An author's old text never comes back by :meth:`Follower.retry`."""
+    lost = [item(20 + k, f"old text {k}", "99") for k in range(3)]
+    feed = Feed([*lost, change(30, lost[0], "new text"), change(31, lost[1], None), *ITEMS[:1]])
+    with FakeHotCRP() as fake:
+        follower = follow(feed, poster_for(fake), tmp_path)
+        assert [entry["item"]["content"] for entry in follower.undelivered()][:2] == ["new text", "old text 2"]
+        mended = Follower(follower.client, "forum", poster_for(fake, papers={"99": 2}), follower.state)
+        mended.retry()
+        assert (fake.texts(), mended.undelivered()) == ([*TEXTS[:1], "new text", "old text 2"], [])
 
 
 # ---- metadata ---------------------------------------------------------------------------------------------------
@@ -415,11 +589,23 @@ def write_plainly(path: Path, text: str, **_: Any) -> None:
     path.write_text(text)
 
 
+def is_all_there(fake: Any) -> bool:
+    """Whether every item is there once, with its parent."""
+    return plain(fake.texts()) == TEXTS and (parent_of(fake, 2), parent_of(fake, 1)) == parents(fake)
+
+
 def crash_everywhere(
-    kind: type[FakePlatform], change: Callable[[Any], Any], folder: Path, patch: Any, stride: int = 1
+    kind: type[FakePlatform],
+    change: Callable[[Any], Any],
+    folder: Path,
+    patch: Any,
+    stride: int = 1,
+    items: list[dict[str, Any]] = ITEMS,
+    first: int = 1,
+    is_right: Callable[[Any], bool] = is_all_there,
 ) -> tuple[int, int]:
     """The last step at which a process was ended, and at how many of them something was lost or doubled."""
-    wrong, at = 0, 1 - stride
+    wrong, at = 0, first - stride
     while True:
         at += stride
         state = folder / f"{kind.__name__}{at}.json"
@@ -433,7 +619,7 @@ def crash_everywhere(
                     patch.setattr("peerveil.web.gateway.client.write_text", crashing(write_plainly))
                 else:
                     patch.setattr("peerveil.web.gateway.client.write_text", write_plainly)
-                source: Any = Feed(ITEMS)
+                source: Any = Feed(items)
                 follower = Follower(source, "forum", poster, state)
                 try:
                     while not is_at_end(follower, source):
@@ -441,7 +627,7 @@ def crash_everywhere(
                     is_over = is_over or life == 0
                 except Crash:
                     pass
-            wrong += plain(fake.texts()) != TEXTS or (parent_of(fake, 2), parent_of(fake, 1)) != parents(fake)
+            wrong += not is_right(fake)
         if is_over:
             return at - stride, wrong
 
@@ -509,7 +695,8 @@ def test_the_code_of_the_pages_runs(name: str, tmp_path: Path, monkeypatch: pyte
 def test_the_receiver_of_the_webhook_page_stores_each_post_once(
     sqlite_url: str, make: Any, time: FakeTime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From the gateway through the webhook into the platform's table; the second delivery changes nothing."""
+    """From the gateway through the webhook into the platform's table, edits and removals too; a second delivery changes
+    nothing."""
     monkeypatch.chdir(tmp_path)
     with sqlite3.connect("forum.db") as forum:
         forum.execute("CREATE TABLE comments (id TEXT PRIMARY KEY, thread TEXT, content TEXT, reply_to TEXT)")
@@ -530,14 +717,20 @@ def test_the_receiver_of_the_webhook_page_stores_each_post_once(
             sqlite_url,
             webhooks=[{"url": platform.url + "/hook", "secret_env": "HOOK_SECRET", "allow": ["127.0.0.0/8"]}],
         )
-        for k in range(3):
-            submit(gateway, "paper 1", f"text {k}", actor=f"person {k}")
+        receipts = [submit(gateway, "paper 1", f"text {k}", actor=f"person {k}")["receipt"] for k in range(3)]
         time.advance(1000)
         work(gateway)
         assert Deliveries(gateway, Journal("test")).step() == 3
-    assert statuses == [204, 204]
+        with sqlite3.connect("forum.db") as forum:
+            rows = forum.execute("SELECT id, content FROM comments ORDER BY rowid").fetchall()
+        assert rows == [(entry.id, entry.content) for entry in gateway.read("forum")[0]]
+        gateway.take(Edit("forum", "person 0", receipts[0], "new text", key="e"))
+        gateway.take(Withdraw("forum", "person 1", receipts[1], key="w"))
+        time.advance(1000)
+        work(gateway)
+        assert Deliveries(gateway, Journal("test")).step() == 2
+    assert statuses == [204] * 4
     with sqlite3.connect("forum.db") as forum:
-        rows = forum.execute("SELECT id, content FROM comments ORDER BY rowid").fetchall()
-    assert rows == [(entry.id, entry.content) for entry in gateway.read("forum")[0]]
+        assert sorted(text for (text,) in forum.execute("SELECT content FROM comments")) == ["new text", "text 2"]
     with pytest.raises(BadInput, match="signature"):
         names["receive"](b"{}", sign("another secret", b"{}"))

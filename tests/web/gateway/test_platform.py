@@ -279,7 +279,7 @@ def test_an_edit_after_publication_is_an_event_of_its_author(
     work(gateway)
     items = everything(gateway)
     (edit,) = [item for item in items if item.kind == "edit"]
-    assert (edit.changes, edit.content, edit.metadata, edit.id) == (items[0].id, "new", None, event.id)
+    assert (edit.changes, edit.content, edit.metadata, edit.id) == (items[0].id, "new", {"a": 1}, event.id)
     assert (items[0].content, items[0].metadata, items[0].kind) == ("new", {"a": 1}, "post")
     assert gateway.take(Edit("forum", "kim", receipt, "new", key="e1")) == answer  # also when it is long published
     work(gateway)

@@ -1,8 +1,9 @@
 """Edits and removals of published posts: new entries of the feed, which only grows, so nobody is skipped.
 
 **What readers see.** An entry of kind ``edit`` has the new text and names the post that it ``changes``; one of kind ``removed``
-has none. Earlier entries about the same post get the new text with it, or lose theirs (and become ``removed``), so
-that no text that its author took back can be read any more. Where an edit does not name metadata, they stay.
+has none. Both repeat what the post replies to, and an edit its metadata, unless the edit names others: so a platform can follow
+from the entry alone. Earlier entries about the same post get the new text with it, or lose theirs (and become ``removed``),
+so that no text that its author took back can be read any more.
 
 **An author's edit or removal is an event of that person**, taken like a post (:mod:`peerveil.web.gateway.intake`): its arrival
 counts in the person's history, it is a follow-up or not, its delay is drawn by the same mechanism, once, and it appears on
@@ -44,15 +45,20 @@ def apply_changes(connection: Connection, space: str, items: list[dict[str, Any]
     if not changes:
         return
     named = among(connection, feed.c.id, sorted(item["changes"] for item in changes))
-    gone = set(connection.execute(select(feed.c.id).where(named, feed.c.kind == REMOVAL)).scalars())
+    columns = select(feed.c.id, feed.c.kind, feed.c.reply_to, feed.c.metadata)
+    posts = {row.id: row for row in connection.execute(columns.where(named))}
     for item in changes:
-        if item["changes"] in gone:
-            item |= {"kind": REMOVAL, "content": "", "metadata": None}
+        post = posts.get(item["changes"])
+        item["reply_to"] = None if post is None else post.reply_to
+        if post is not None and post.kind == REMOVAL:
+            item["kind"] = REMOVAL
         if item["kind"] == REMOVAL:
+            item |= {"content": "", "metadata": None}
             values: dict[str, Any] = {"kind": REMOVAL, "content": "", "metadata": None}
         else:
-            values = {"content": item["content"]}
-            values |= {} if item["metadata"] is None else {"metadata": item["metadata"]}
+            if post is not None and item["metadata"] is None:
+                item["metadata"] = post.metadata
+            values = {"content": item["content"], "metadata": item["metadata"]}
         about = or_(feed.c.id == item["changes"], feed.c.changes == item["changes"])
         connection.execute(update(feed).where(feed.c.space == space, about).values(**values))
 

@@ -113,6 +113,25 @@ class GatewayClient(ServiceClient):
             return False
 
 
+def _set_aside_anew(state: dict[str, Any], item: dict[str, Any]) -> bool:
+    """Bring what was set aside about a post up to date with an edit or removal; whether nothing is left to hand over."""
+    name, kind = _post_id(item), item.get("kind", "post")
+    if kind == "post":
+        return False
+    about = [entry for entry in state["undelivered"] if _post_id(entry["item"]) == name]
+    post = next((entry["item"] for entry in about if entry["item"]["id"] == name), None)
+    if kind == "edit" and post is not None:
+        post |= {"content": item["content"], "metadata": item["metadata"]}
+        return True
+    state["undelivered"] = [entry for entry in state["undelivered"] if _post_id(entry["item"]) != name]
+    return False
+
+
+def _post_id(item: dict[str, Any]) -> str:
+    """The id of the post that an item is about."""
+    return str(item.get("changes") or item["id"])
+
+
 def _receipt(answer: dict[str, Any]) -> Receipt:
     return Receipt(answer["receipt"], answer["longest_delay"])
 
@@ -154,7 +173,8 @@ class Follower:
     handle
         Called with each item (``id``, ``thread``, ``content``, ``reply_to``, ``posted_at``, ``kind``, ``changes``,
         ``metadata``), in the order of the feed. Of kind ``edit`` and ``removed`` it is about the post that it ``changes``. An
-        item for which it raises :class:`Undeliverable` is logged and set aside in the state file; the others go on.
+        item for which it raises :class:`Undeliverable` is logged and set aside in the state file; the others go on. Later
+        edits go into what was set aside, and a removal ends it, so that no old text is handed over by :meth:`retry`.
     state
         A file that keeps the cursor, the ids that were handed over since, and what was set aside. One follower uses it at
         a time.
@@ -172,7 +192,8 @@ class Follower:
         new = [item for item in items if item["id"] not in state["done"]]
         for item in new:
             try:
-                self.handle(item)
+                if not _set_aside_anew(state, item):
+                    self.handle(item)
             except Undeliverable as refusal:
                 _LOG.warning("item %s of thread %s set aside: %s", item["id"], item["thread"], refusal)
                 state["undelivered"].append({"item": item, "reason": str(refusal)})

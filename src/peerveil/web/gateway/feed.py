@@ -36,7 +36,7 @@ class Item:
     kind: str = field(default="post", metadata={"description": "post, edit or removed."})
     changes: str | None = field(default=None, metadata={"description": "The id of the post that this changes."})
     metadata: dict[str, Any] | None = field(
-        default=None, metadata={"description": "What the platform gave along; of an edit: null if they stay."}
+        default=None, metadata={"description": "What the platform gave along, last; null if nothing, or if removed."}
     )
 
 
