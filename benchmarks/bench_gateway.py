@@ -166,6 +166,7 @@ def lateness(server: Server) -> Row:
     """Posts spread over ten seconds; from when each was due until a reader sees it."""
     ahead = Ahead()
     gateway = opened(server.fresh(), ahead, grid="10ms")
+    gateway.group.start()  # frames are written meanwhile, as in a server
     count = DUE_A_SECOND * SECONDS
     fill(gateway, count)
     start = time.time_ns() // 1000 // 10_000 * 10_000 + 3 * SECOND  # when all this is done
@@ -176,7 +177,6 @@ def lateness(server: Server) -> Row:
             gateway.leader.memory.schedule(post, 0)
     worker = GatewayWorker(gateway, Journal("bench"))
     thread = threading.Thread(target=worker.run)
-    gateway.group.start()  # frames are written meanwhile, as in a server
     thread.start()
     late: list[float] = []
     cursor = None

@@ -19,7 +19,7 @@ from peerveil.cli.base import (
     print_table,
     stop_with,
 )
-from peerveil.cli.gateway_options import CONFIGURED, configured, opened, read_settings, with_gateway
+from peerveil.cli.gateway_options import CONFIGURED, configured, opened, read_settings, require_spaces, with_gateway
 from peerveil.cli.gateway_tokens import commands as tokens
 from peerveil.core.files import check_out, write_text
 from peerveil.study.spelling import require
@@ -118,6 +118,7 @@ def serve(
     many = settings.processes if processes is None else processes
     address, number = host or settings.host, settings.port if port is None else port
     with opened(settings, create=True) as gateway:
+        require_spaces(gateway)
         is_shared = not gateway.database.is_sqlite
         require(many == 1 or is_shared, "--processes", got=many, want="1 with SQLite, or a PostgreSQL address")
         if many == 1:
@@ -144,6 +145,7 @@ def work(gateway: service.Gateway) -> None:
     from peerveil.web.common.journal import quiet_libraries
     from peerveil.web.gateway.health import Heartbeat
 
+    require_spaces(gateway)
     journal, stop = Journal("gateway-worker"), threading.Event()
     quiet_libraries(journal)
     serving.on_signal(stop.set)

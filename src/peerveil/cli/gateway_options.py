@@ -16,6 +16,10 @@ from peerveil.study.spelling import require
 from peerveil.web import gateway as service  # imports its parts on first use
 
 CONFIGURED: Final = "from the configuration"
+_UPGRADED: Final = (
+    "upgraded from version {} of the tables. Now destroy all backups, replicas and archived logs from before: they link people "
+    "to their posts, even without the key"
+)
 
 
 def configured(command: Callable[..., None]) -> Callable[..., None]:
@@ -55,11 +59,19 @@ def read_settings(config: Path | None, db: str | None) -> service.GatewaySetting
     return service.GatewaySettings.find(config, db)
 
 
+def require_spaces(gateway: service.Gateway) -> None:
+    """Refuse to serve nothing: a configuration was forgotten."""
+    want = "at least one space in gateway.toml: run `peerveil gateway init`, which writes an example"
+    require(gateway.spaces, "spaces", got=Verbatim("none"), want=want)
+
+
 @contextmanager
 def opened(settings: service.GatewaySettings, *, create: bool = False) -> Iterator[service.Gateway]:
     """The gateway; with ``create``, its database and spaces are made as configured."""
     with service.Gateway(settings.db, settings.vault(), create=create, watch=settings.watch()) as gateway:
         gateway.relay_host = settings.relay_host
+        if gateway.database.upgraded_from is not None:
+            click.echo(_UPGRADED.format(gateway.database.upgraded_from), err=True)
         if create:
-            gateway.configure(settings.spaces)
+            settings.configure(gateway)
         yield gateway

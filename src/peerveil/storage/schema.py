@@ -60,6 +60,7 @@ class Schema:
     alone: bool = True  # whether a SQLite file with other tables is refused
     # of earlier versions, how their tables become these in one transaction; the file is then rewritten
     upgrades: Mapping[int, Callable[[Connection], None]] = field(default_factory=dict)
+    hint: str = ""  # behind a message that there is no database: how to make one
 
     def create(self, connection: Connection) -> None:
         """Make all tables, their triggers and their first rows."""
@@ -77,6 +78,7 @@ def open_tables(
 ) -> Kind:
     """Open the database at an address, and make its tables if there are none and ``create`` says so."""
     database = kind(Address.read(url), patience)
+    database.hint = schema.hint
     try:
         if create:
             database.create_file()
@@ -105,6 +107,7 @@ def _prepare(database: Database, schema: Schema, *, create: bool) -> None:
         with database.writing("open", whole=True) as connection:
             if _version(connection, database, schema) == version:  # and nobody else has done it meanwhile
                 schema.upgrades[version](connection)
+                database.upgraded_from = version
         database.rewrite()
         version = schema.version
     if version != schema.version:

@@ -77,6 +77,9 @@ class Database:
         self._patience = patience
         self._closed = False
         self._process = os.getpid()
+        self.hint = ""
+        self.upgraded_from: int | None = None
+        """The version of its tables before this very opening brought them up to date."""
         if address.path is not None:
             self.engine = _sqlite(address.path, patience, self.pragmas, self.keeps_connections)
         else:
@@ -91,7 +94,7 @@ class Database:
     @property
     def remedy(self) -> str:
         """Behind a message that there is none: how to make one."""
-        return ""
+        return self.hint
 
     @property
     def wanted(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from tests.cli.runner import run
 from tests.web.gateway.helpers import (
     KEY,
     SECOND,
@@ -150,3 +151,17 @@ def test_nothing_is_lost_from_version_3_and_nothing_left_of_it(url: str, time: F
         assert (items[0].id, items[1].reply_to) == (next(iter(old.due)), items[0].id)
     finally:
         gateway.close()
+
+
+def test_init_says_that_old_backups_must_be_destroyed(
+    sqlite_url: str, time: FakeTime, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PEERVEIL_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    Old(sqlite_url, time)
+    status, _, told = run(capsys, "gateway", "doctor", "--db", sqlite_url)
+    assert status == 2
+    assert "peerveil gateway init" in told
+    for is_first in (True, False):
+        status, _, told = run(capsys, "gateway", "init", "--db", sqlite_url)
+        assert (status, "upgraded from version 3" in told, "destroy all backups" in told) == (0, is_first, is_first)

@@ -85,7 +85,7 @@ class OpenReviewPoster(Poster):
 
     def _is_same(self, post: Posted, body: Mapping[str, Any]) -> bool:
         stored = {name: {"value": entry.get("value")} for name, entry in post.stored["content"].items()}
-        return stored | body["content"] == stored
+        return all(stored.get(name) == entry for name, entry in body["content"].items())
 
     def _store(self, place: tuple[str, str], body: dict[str, Any], post: Posted | None) -> None:
         note = {"forum": place[0], "replyto": place[0]} | body
@@ -169,7 +169,7 @@ class HotCRPPoster(Poster):
     def _is_same(self, post: Posted, body: Mapping[str, Any]) -> bool:
         names = body.keys() & post.stored.keys() - {"tags", "text"}
         is_same = all(post.stored[name] == body[name] for name in names)
-        return is_same and _plain(post.stored.get("text", "")) == _plain(body["text"])
+        return is_same and _plain(str(post.stored.get("text"))) == _plain(body["text"])
 
     def _store(self, place: int, body: dict[str, Any], post: Posted | None) -> None:
         if post is not None:

@@ -36,7 +36,7 @@ def serve_demo(
     with tempfile.TemporaryDirectory(prefix="peerveil-demo-") as folder:
         vault = Vault.read(Vault.new_key())
         with Gateway(f"{folder}/gateway.db", vault, create=True, watch=settings.watch()) as gateway:
-            gateway.configure(settings.spaces)
+            settings.configure(gateway)
             author = gateway.issue_token(role="author", space=space.name, actor="you")
             operator = gateway.issue_token(role="operator", space="*")
 

@@ -10,7 +10,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from peerveil.core.errors import BadInput
 from peerveil.core.exact import whole
@@ -21,12 +21,18 @@ from peerveil.web.common.database import SECOND
 from peerveil.web.gateway.space import Space, read_seconds
 from peerveil.web.gateway.watch import LONGEST_PAUSE, TOLERANCE, Watch, machine_time, synchronized_time
 
+if TYPE_CHECKING:
+    from peerveil.web.gateway.core import Gateway
+
 PREFIX: Final = "PEERVEIL_GATEWAY"
 DEFAULT: Final = Path("gateway.toml")
 """The configuration file, if none is named."""
-_OPTIONS: Final = {"port": int, "processes": int, "clock_synchronized": bool} | dict.fromkeys(
-    ("db", "host", "relay_host", "key_file", "clock_tolerance", "longest_pause"), str
+_OPTIONS: Final = {"port": int, "processes": int, "frame_kib": int, "clock_synchronized": bool} | dict.fromkeys(
+    ("db", "host", "relay_host", "key_file", "clock_tolerance", "longest_pause", "tick"), str
 )
+_DURATIONS: Final = ("clock_tolerance", "longest_pause", "tick")
+_TICKS_MS: Final = (20, 60_000)
+_FRAMES_KIB: Final = (1, 16_384)
 
 _FLAGS: Final = {"true": True, "false": False}
 
@@ -38,6 +44,8 @@ host = "127.0.0.1"           # put a web server with TLS in front
 port = 8711
 # relay_host = "10.0.0.5"    # with several machines: this one's address among them
 key_file = "gateway.key"     # used if the environment has no PEERVEIL_KEY
+# tick = "250ms"             # one sealed frame is written per tick, whatever came: authors wait for up to two ticks
+# frame_kib = 16             # 64 KiB per second: some 70 posts of 500 characters; more wait. Restart after a change
 
 [spaces.forum]
 epsilon = 1                  # smaller is more private
@@ -73,6 +81,10 @@ class GatewaySettings:
     """Whether the machine's clock is right after each start, although its kernel does not say so."""
     clock_tolerance: float = TOLERANCE / SECOND
     longest_pause: float = LONGEST_PAUSE / SECOND
+    tick: float | None = None
+    """Seconds from one frame of the journal to the next; by default what the database has, at first .25."""
+    frame_kib: int | None = None
+    """How much a frame holds; by default what the database has, at first 16 KiB."""
     spaces: tuple[Space, ...] = ()
 
     @classmethod
@@ -86,7 +98,7 @@ class GatewaySettings:
         folder = Path() if path is None else Path(path).parent
         spaces = table(content, "spaces")
         options = _read_options(content, str(path))
-        for name in {"clock_tolerance", "longest_pause"} & set(options):
+        for name in set(_DURATIONS) & set(options):
             options[name] = read_seconds(options[name], name)
         if options.get("key_file"):
             options["key_file"] = str(folder / options["key_file"])
@@ -100,11 +112,21 @@ class GatewaySettings:
     def __post_init__(self) -> None:
         whole(self.port, "port", 0, 65_535)
         whole(self.processes, "processes", 1, 64)
+        if self.tick is not None:
+            whole(round(self.tick * 1000), "tick (milliseconds)", *_TICKS_MS)
+        if self.frame_kib is not None:
+            whole(self.frame_kib, "frame_kib", *_FRAMES_KIB)
 
     @classmethod
     def find(cls, config: str | os.PathLike[str] | None = None, db: str | None = None) -> Self:
         """The settings of a file, or else of ``gateway.toml`` where the command was started, if there is one."""
         return cls.read(config if config is not None else DEFAULT if DEFAULT.exists() else None, db)
+
+    def configure(self, gateway: Gateway) -> None:
+        """Write spaces and journal as they are set."""
+        tick_ms = None if self.tick is None else round(self.tick * 1000)
+        frame_bytes = None if self.frame_kib is None else self.frame_kib * 1024
+        gateway.configure(self.spaces, tick_ms=tick_ms, frame_bytes=frame_bytes)
 
     def vault(self) -> Vault:
         """The keys."""

@@ -151,4 +151,5 @@ def schema(vault: Vault) -> Schema:
 
         upgrade(connection, vault)
 
-    return Schema(VERSION, version, first_rows, guards, alone=False, upgrades={VERSION - 1: upgraded})
+    hint = " (run `peerveil gateway init`)"
+    return Schema(VERSION, version, first_rows, guards, alone=False, upgrades={VERSION - 1: upgraded}, hint=hint)
