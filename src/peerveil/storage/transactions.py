@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 _PAUSE: Final = (0.0005, 0.006)  # seconds between two attempts at the write lock
 _JITTER: Final = random.SystemRandom()
 _SCHEMA_LOCK: Final = 0x70656572  # "peer": the advisory lock under which PostgreSQL tables are made
-_CONNECT_SECONDS: Final = 10
+_CLIENT_OPTIONS: Final = {  # of libpq: a server whose machine is gone is noticed after 25 s, and so is a client by the server
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,
+}
 _CREATING: Final = threading.Lock()
 _LOCKED: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "55P03")
 # after these errors of COMMIT, SQLite has rolled back; anything else leaves the outcome open
@@ -296,7 +302,7 @@ def _sqlite(path: Path, patience: float, pragmas: tuple[str, ...], keep: bool) -
 def _postgresql(address: Address, patience: float) -> Engine:
     assert address.url is not None
     need("postgresql")
-    options = {} if "connect_timeout" in address.url.query else {"connect_timeout": _CONNECT_SECONDS}
+    options = {name: value for name, value in _CLIENT_OPTIONS.items() if name not in address.url.query}
     engine = create_engine(
         address.url, isolation_level="AUTOCOMMIT", connect_args=options, pool_timeout=patience, hide_parameters=True
     )
@@ -310,5 +316,8 @@ def _postgresql(address: Address, patience: float) -> Engine:
             cursor.execute(f"SET lock_timeout TO {max(1, round(patience * 1000))}")
             # a client that freezes inside a transaction must not lock rows forever
             cursor.execute("SET idle_in_transaction_session_timeout TO '60s'")
+            # nor may one whose machine is gone: the server would look for it after two hours
+            for name in ("idle", "interval", "count"):
+                cursor.execute(f"SET tcp_keepalives_{name} TO {_CLIENT_OPTIONS[f'keepalives_{name}']}")
 
     return engine

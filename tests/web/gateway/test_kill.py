@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -240,3 +241,96 @@ def test_kills_on_postgresql(postgres_server: Server) -> None:
                 house.kill(pids[victim])
             pids[victim] = house.start(roles[victim])
     check(house.finish(pids), KILLS)
+
+
+# ---- two machines -----------------------------------------------------------------------------------------------
+
+
+POST = """
+import json, os
+from peerveil.web.gateway import GatewayClient, Refused
+client, text = GatewayClient("http://127.0.0.1:8711", os.environ["TOKEN"], patience=60), os.environ["TEXT"]
+body = json.dumps({"thread": "t", "content": text}).encode()
+try:
+    client._send("POST", "/v1/spaces/forum/posts", body, {"Idempotency-Key": text or "none"})
+    print(202)
+except Refused as refusal:
+    print(refusal.status)
+"""
+
+
+class Machines:
+    """Two network namespaces with a cable between them, and a server of the same gateway in each."""
+
+    def __init__(self, url: str, folder: Path, addresses: tuple[str, str]) -> None:
+        self.folder, self.names = folder, [f"pv{os.getpid()}{k}" for k in "ab"]
+        key = Vault.read(KEY)
+        with Gateway(url, key, create=True) as gateway:
+            gateway.configure([Space.read("forum", SPACE)])
+            self.token = gateway.issue_token(role="author", space="forum", actor="kim")
+        for name in self.names:
+            ip("netns", "add", name)
+        ip("link", "add", "cable", "netns", self.names[0], "type", "veth", "peer", "cable", "netns", self.names[1])
+        for name, address in zip(self.names, ("10.77.0.1/30", "10.77.0.2/30"), strict=True):
+            ip("-n", name, "address", "add", address, "dev", "cable")
+            for device in ("lo", "cable"):
+                ip("-n", name, "link", "set", device, "up")
+        command = [sys.executable, "-c", "from peerveil.cli import main; main()", "gateway", "serve", "--db", url]
+        shared = os.environ | {"PEERVEIL_KEY": KEY, "PEERVEIL_GATEWAY_CLOCK_SYNCHRONIZED": "true"}
+        self.servers = [
+            subprocess.Popen(
+                ["ip", "netns", "exec", name, *command], cwd=folder, env=shared | {"PEERVEIL_GATEWAY_RELAY_HOST": host}
+            )
+            for name, host in zip(self.names, addresses, strict=True)
+        ]
+
+    def post(self, machine: int, text: str) -> tuple[int, float]:
+        """The status of a post to the server of a machine, and the seconds until it came."""
+        environment = os.environ | {"TOKEN": self.token, "TEXT": text}
+        command = ["ip", "netns", "exec", self.names[machine], sys.executable, "-c", POST]
+        begun = time.monotonic()
+        said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        return int(said.stdout), time.monotonic() - begun
+
+    def ready(self) -> None:
+        patience = time.monotonic() + 60
+        for machine in (0, 1):
+            while self.post(machine, "")[0] != 422 and time.monotonic() < patience:  # an empty text is refused at once
+                time.sleep(0.3)
+
+    def close(self) -> None:
+        for server in self.servers:
+            server.kill()
+            server.wait()
+        for name in self.names:
+            ip("netns", "delete", name)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("addresses", [("10.77.0.1", "10.77.0.2"), ("127.0.0.1", "127.0.0.1")], ids=["own", "default"])
+def test_two_machines_share_a_gateway_by_relay_host(
+    addresses: tuple[str, str], postgres_server: Server, tmp_path: Path
+) -> None:
+    """Either takes posts if each has its own ``relay_host``; with the default, the one that does not lead refuses them.
+    When the cable is cut, nobody waits for long.
+    """
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and iproute2")
+    machines = Machines(postgres_server.fresh(), tmp_path, addresses)
+    try:
+        machines.ready()
+        taken = [machines.post(machine, f"text {machine}")[0] for machine in (0, 1)]
+        if addresses[0] == "127.0.0.1":
+            assert sorted(taken) == [202, 503]
+            return
+        assert taken == [202, 202]
+        ip("-n", machines.names[0], "link", "set", "cable", "down")
+        answers = [machines.post(machine, f"cut {machine}") for machine in (0, 1)]
+        assert sorted(status for status, _ in answers) == [202, 503]
+        assert max(seconds for _, seconds in answers) < 20
+    finally:
+        machines.close()

@@ -101,7 +101,7 @@ async def _error_response(_: Request, error: Exception) -> JSONResponse:
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return JSONResponse({"error": error.name, "message": str(error)}, error.status, headers=headers)
+    return JSONResponse({"error": error.name, "message": error.shown or str(error)}, error.status, headers=headers)
 
 
 def _describe(problems: Any) -> str:

@@ -20,7 +20,7 @@ from sqlalchemy.sql.expression import any_
 from peerveil.core.errors import PeerveilError
 from peerveil.storage import Database, Schema, open_tables
 from peerveil.storage.transactions import error_code
-from peerveil.web.common.errors import Clash, Unavailable
+from peerveil.web.common.errors import Clash, DatabaseFailed
 
 SECOND: Final = 1_000_000
 """Microseconds in a second."""
@@ -35,7 +35,7 @@ class ServiceDatabase(Database):
     """The database of a service."""
 
     noun: ClassVar[str] = "database"
-    error: ClassVar[type[PeerveilError]] = Unavailable
+    error: ClassVar[type[PeerveilError]] = DatabaseFailed
     nothing: ClassVar[Mapping[str, str]] = {"open": "nothing was changed", "take": "nothing was taken"}
     pragmas: ClassVar[tuple[str, ...]] = (
         "journal_mode = WAL",
@@ -60,7 +60,7 @@ class ServiceDatabase(Database):
 
     def lost(self, action: str, message: str) -> PeerveilError:  # noqa: ARG002
         """A commit whose outcome is unknown: the same request with the same key finds out."""
-        return Unavailable(f"{message}: send the same request again, with the same key")
+        return DatabaseFailed(f"{message}: send the same request again, with the same key")
 
     def translated(self, error: SQLAlchemyError, nothing: str) -> PeerveilError:
         """Distinguish two writers that met from a database that fails."""

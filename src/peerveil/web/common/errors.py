@@ -14,6 +14,8 @@ class ServiceError(PeerveilError):
     status: ClassVar[int] = 400
     name: ClassVar[str] = "bad_request"
     retry_after: int | None = None
+    shown: ClassVar[str | None] = None
+    """What the answer says, if not the message: that is for the operator then."""
 
     def __init_subclass__(cls, **answer: Any) -> None:
         for field, value in answer.items():
@@ -59,6 +61,10 @@ class TooMany(ServiceError, status=429, name="too_many"):
 
 class Unavailable(ServiceError, status=503, name="unavailable", retry_after=5):
     """The database cannot be used now, or the service waits for its operator. Nothing is lost; try again."""
+
+
+class DatabaseFailed(Unavailable, shown="the database failed; send the same request again"):
+    """It cannot be reached, or broke off; the message names its address."""
 
 
 class Clash(Unavailable):

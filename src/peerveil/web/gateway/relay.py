@@ -37,6 +37,8 @@ _SESSION_BYTES: Final = 16
 _AT_ONCE: Final = 100  # answers in one message
 _PATIENCE_SECONDS: Final = 60.0
 _CONNECT_SECONDS: Final = 3.0
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 11_000}
+"""Of a connection (Linux): a machine that is gone is noticed after 11 s, whether anything was sent to it or not."""
 
 
 class _Line:
@@ -45,6 +47,10 @@ class _Line:
     def __init__(self, sock: socket.socket, vault: Vault, *, asks: bool) -> None:
         self._socket, self._vault = sock, vault
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _KEEP_ALIVE.items():
+            if hasattr(socket, name):
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         if asks:
             self._session = self._read(_SESSION_BYTES).hex()
         else:
@@ -92,7 +98,8 @@ class RelayServer(threading.Thread):
         self._gateway = gateway
         self._vault = gateway.sealer.derive("relay")
         try:
-            self._socket = socket.create_server((host, 0), backlog=64)
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            self._socket = socket.create_server((host, 0), family=family, backlog=64)
         except OSError as error:
             raise BadInput("relay", got=host, want=f"an address of this machine ({error.strerror})") from None
         name, port = self._socket.getsockname()[:2]
