@@ -100,6 +100,20 @@ class RawReceiver:
             thread.join(PATIENCE)
 
 
+def publish_one(gateway: Gateway, time: FakeTime) -> None:
+    """A post of somebody, until it is in the feed."""
+    submit(gateway)
+    time.advance(1000)
+    work(gateway)
+
+
+def state_of(gateway: Gateway, time: FakeTime) -> WebhookState:
+    """How the only webhook stands."""
+    with gateway.database.reading() as connection:
+        (state,) = read_webhooks(connection, time.now)
+    return state
+
+
 def says(raw: bytes) -> Callable[[socket.socket, threading.Event], None]:
     return lambda connection, _: connection.sendall(raw)
 
@@ -203,9 +217,7 @@ def test_a_request_is_cut_off_at_its_deadline_and_tried_again(
     slow = receivers(answer)
     gateway = with_hooks(sqlite_url, time, monkeypatch, slow.url)
     try:
-        submit(gateway)
-        time.advance(1000)
-        work(gateway)
+        publish_one(gateway, time)
         assert Deliveries(gateway, Journal("test"), deadline=0.5).step() == 0
         assert slow.cut_off.wait(PATIENCE)
         assert attempts(gateway, slow.url) == 1
@@ -222,9 +234,7 @@ def test_tls_that_never_begins_is_cut_off(
     slow = receivers(drips)  # reads what should be a greeting, and waits for the end of its head
     gateway = with_hooks(sqlite_url, time, monkeypatch, slow.url.replace("http:", "https:"))
     try:
-        submit(gateway)
-        time.advance(1000)
-        work(gateway)
+        publish_one(gateway, time)
         assert Deliveries(gateway, Journal("test"), deadline=0.5).step() == 0
         assert attempts(gateway, slow.url.replace("http:", "https:")) == 1
     finally:
@@ -242,15 +252,11 @@ def test_slow_receivers_that_fail_again_leave_room_for_others(
         connection.execute(update(hooks).where(hooks.c.url != good.url).values(attempts=1))
     running = threading.Thread(target=deliveries.run, args=(stop,), daemon=True)
     try:
-        submit(gateway)
-        time.advance(1000)
-        work(gateway)
+        publish_one(gateway, time)
         running.start()
         assert until(lambda: sum(one.asked.is_set() for one in slow) == 2)  # half of the room, and no more
         assert until(lambda: len(good.seen) == 1)
-        submit(gateway)
-        time.advance(1000)
-        work(gateway)
+        publish_one(gateway, time)
         assert until(lambda: len(good.seen) == 2)
         assert sum(one.asked.is_set() for one in slow) == 2
     finally:
@@ -288,13 +294,10 @@ def test_a_receiver_inside_gets_no_connection_unless_it_is_allowed(
     monkeypatch.setenv("HOOK_SECRET", SECRET)
     gateway = open_gateway(sqlite_url, time, webhooks=[hook(url, "10.0.0.0/8")])
     try:
-        submit(gateway)
-        time.advance(1000)
-        work(gateway)
+        publish_one(gateway, time)
         assert Deliveries(gateway, Journal("test")).step() == 0
         assert inside.headers == []
-        with gateway.database.reading() as connection:
-            (found,) = read_webhooks(connection, time.now)
+        found = state_of(gateway, time)
         assert "private or reserved" in found.problem
         gateway.configure([Space.read("forum", SETTINGS | {"webhooks": [hook(url)]})])
         time.advance(10)
@@ -322,9 +325,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(
     gateway = open_gateway(sqlite_url, time, webhooks=[hook(url, "127.0.0.1/32")])
     try:
         for sent in (1, 0):
-            submit(gateway)
-            time.advance(1000)
-            work(gateway)
+            publish_one(gateway, time)
             assert Deliveries(gateway, Journal("test")).step() == sent
         assert asked == ["rebinding.example"] * 2  # one look-up for each attempt
     finally:
@@ -338,13 +339,10 @@ def test_a_certificate_that_nobody_signed_is_a_failure_like_any_other(
     good = Receiver(certificate)
     gateway = with_hooks(sqlite_url, time, monkeypatch, good.url)
     try:
-        submit(gateway)
-        time.advance(1000)
-        work(gateway)
+        publish_one(gateway, time)
         deliveries = Deliveries(gateway, Journal("test"))
         assert deliveries.step() == 0
-        with gateway.database.reading() as connection:
-            assert "self-signed" in read_webhooks(connection, time.now)[0].problem
+        assert "self-signed" in state_of(gateway, time).problem
         deliveries._context.load_verify_locations(certificate)
         time.advance(10)
         assert deliveries.step() == 1
@@ -390,38 +388,41 @@ def test_what_a_receiver_does_not_take_for_days_is_set_aside_and_sent_again_when
         time.advance(1000)
         work(gateway)
 
-    def state() -> WebhookState:
-        with gateway.database.reading() as connection:
-            return read_webhooks(connection, time.now)[0]
-
     try:
         good.answer = 500
         post("a", "b", "c")
         fail_for(deliveries, time, 1.4)
-        assert (state().waiting, state().dead, state().problem) == (3, 0, "status 500")
+        assert (state_of(gateway, time).waiting, state_of(gateway, time).dead, state_of(gateway, time).problem) == (
+            3,
+            0,
+            "status 500",
+        )
         fail_for(deliveries, time, 0.3)
-        assert (state().waiting, state().dead) == (0, 3)
+        assert (state_of(gateway, time).waiting, state_of(gateway, time).dead) == (0, 3)
         post("young")  # what is younger is still tried
         fail_for(deliveries, time, 0.1)
-        assert (state().waiting, state().dead) == (1, 3)
+        assert (state_of(gateway, time).waiting, state_of(gateway, time).dead) == (1, 3)
         good.answer = 200
         time.advance(7200)
         assert deliveries.step() == 1
         assert [item["content"] for item in good.seen] == ["young"]
-        assert (state().attempts, state().problem) == (0, "")
+        assert (state_of(gateway, time).attempts, state_of(gateway, time).problem) == (0, "")
         good.answer = 500
         with gateway.database.writing("replay") as connection:
-            assert replay(connection, state().name) == 3
+            assert replay(connection, state_of(gateway, time).name) == 3
         assert deliveries.step() == 0
         assert deliveries.step() == 0
-        assert (state().dead, state().attempts) == (3, 0)  # dead again; the queue goes on as before
+        assert (state_of(gateway, time).dead, state_of(gateway, time).attempts) == (
+            3,
+            0,
+        )  # dead again; the queue goes on as before
         good.answer = 200
         assert deliveries.step() == 0
         monkeypatch.setattr("peerveil.web.gateway.webhooks._MOST_ITEMS", 2)
         with gateway.database.writing("replay") as connection:
             assert replay(connection) == 3
         assert [deliveries.step() for _ in range(3)] == [2, 1, 0]
-        assert state().dead == 0
+        assert state_of(gateway, time).dead == 0
         contents = [item.content for item in everything(gateway)]
         assert [item["content"] for item in good.seen] == [contents[-1], *contents[:-1]]
         with pytest.raises(BadInput, match="one of forum-"), gateway.database.writing("replay") as connection:
@@ -448,8 +449,7 @@ def test_one_item_that_is_never_taken_does_not_hold_the_others_back_for_ever(
         time.advance(1000)
         work(gateway)
         fail_for(deliveries, time, 1.6)
-        with gateway.database.reading() as connection:
-            (found,) = read_webhooks(connection, time.now)
+        found = state_of(gateway, time)
         assert (found.dead, found.waiting, found.attempts) == (1, 0, 0)
         assert sorted(item["content"] for item in good.seen) == sorted(f"fine {k}" for k in range(20))
     finally:
