@@ -47,7 +47,7 @@ from peerveil.web.gateway.watch import Halted
 
 if TYPE_CHECKING:
     from peerveil.web.gateway.core import Clock, Gateway
-    from peerveil.web.gateway.intake import AuthorRequest, Outcome
+    from peerveil.web.gateway.intake import AuthorRequest
     from peerveil.web.gateway.leader import Frame
 
 SENT: Final = 0.25
@@ -64,11 +64,71 @@ _LOST: Final = "the database failed; send the same request again, with the same 
 _STOPPING: Final = "the service is stopping; nothing was taken"
 
 
+class _Loop:
+    """An event loop whose requests wait here. Whatever is ready for them wakes it once, not once for each."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._lock = threading.Lock()
+        self._ready: list[tuple[asyncio.Future[bytes], bytes | BaseException]] = []
+
+    def add(self, future: asyncio.Future[bytes], answer: bytes | BaseException) -> None:
+        with self._lock:
+            self._ready.append((future, answer))
+            is_first = len(self._ready) == 1
+        if is_first:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                self.loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            ready, self._ready = self._ready, []
+        for future, answer in ready:
+            if future.done():  # the client went away
+                continue
+            if isinstance(answer, BaseException):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+
+class _Waiter(NamedTuple):
+    """Whoever waits for an answer in an event loop."""
+
+    loop: _Loop
+    future: asyncio.Future[bytes]
+
+    def settle(self, answer: bytes | BaseException) -> None:
+        self.loop.add(self.future, answer)
+
+
+class _Caller(NamedTuple):
+    """Whoever waits in a thread."""
+
+    future: Future[bytes]
+
+    def settle(self, answer: bytes | BaseException) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return  # nobody waits any more
+        if isinstance(answer, BaseException):
+            self.future.set_exception(answer)
+        else:
+            self.future.set_result(answer)
+
+
+class _Asked(NamedTuple):
+    """A request on its way: what was asked, by whom, and the bytes that are reserved for it until it is answered."""
+
+    request: AuthorRequest
+    asker: _Waiter | _Caller
+    size: int
+
+
 class _Waiting(NamedTuple):
     """An answer that waits for the disk."""
 
     position: int
-    future: Future[bytes]
+    asked: _Asked
     answer: bytes
 
 
@@ -78,7 +138,8 @@ class Ticks(threading.Thread):
     def __init__(self, gateway: Gateway, *, waiting: int = _MOST_WAITING, waiting_bytes: int = _MOST_BYTES) -> None:
         super().__init__(name="intake", daemon=True)
         self._gateway = gateway
-        self._queue: queue.Queue[tuple[AuthorRequest, Future[bytes]]] = queue.Queue(waiting)
+        self._queue: queue.Queue[_Asked] = queue.Queue(waiting)
+        self._loop: _Loop | None = None
         self._free_bytes = waiting_bytes
         self._free_lock = threading.Lock()
         self._answers = deque[_Waiting]()
@@ -97,30 +158,45 @@ class Ticks(threading.Thread):
 
     def put(self, request: AuthorRequest) -> Future[bytes]:
         """Hand in a request; the future is done when it is on the disk, or refused."""
+        future: Future[bytes] = Future()
+        self._put(request, _Caller(future))
+        return future
+
+    async def submit(self, request: AuthorRequest) -> bytes:
+        """Hand in a request and wait for its answer."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None or self._loop.loop is not loop:
+            self._loop = _Loop(loop)
+        future: asyncio.Future[bytes] = loop.create_future()
+        self._put(request, _Waiter(self._loop, future))
+        return await future
+
+    def _put(self, request: AuthorRequest, asker: _Waiter | _Caller) -> None:
         if self._stopping or self.ident is None:
             raise Unavailable(_STOPPING)
         if not self.is_alive():
             raise Unavailable("the writer has died, the service must be restarted; nothing was taken")
-        future: Future[bytes] = Future()
         size = 4 * (len(getattr(request, "content", "")) + len(getattr(request, "metadata", "") or ""))  # at most
         try:
-            self._reserve(size)
-            future.add_done_callback(lambda _: self._reserve(-size))
-            self._queue.put_nowait((request, future))
+            with self._free_lock:
+                if size > self._free_bytes:
+                    raise queue.Full
+                self._free_bytes -= size
+            try:
+                self._queue.put_nowait(_Asked(request, asker, size))
+            except queue.Full:
+                self._free(size)
+                raise
         except queue.Full:
-            future.cancel()
             raise Unavailable("too many requests at once; nothing was taken") from None
-        return future
 
-    def _reserve(self, size: int) -> None:
+    def _free(self, size: int) -> None:
         with self._free_lock:
-            if size > self._free_bytes:
-                raise queue.Full
-            self._free_bytes -= size
+            self._free_bytes += size
 
-    async def submit(self, request: AuthorRequest) -> bytes:
-        """Hand in a request and wait for its answer."""
-        return await asyncio.wrap_future(self.put(request))
+    def _settle(self, asked: _Asked, answer: bytes | BaseException) -> None:
+        self._free(asked.size)
+        asked.asker.settle(answer)
 
     def start(self) -> None:
         """Begin; from here on other processes find this one, if it leads."""
@@ -189,8 +265,8 @@ class Ticks(threading.Thread):
         leader.write(frame, sent, committed)
         self._done = time.monotonic()
         while self._answers and self._answers[0].position <= frame.position:
-            _, future, answer = self._answers.popleft()
-            _settle(future, answer)
+            waiting = self._answers.popleft()
+            self._settle(waiting.asked, waiting.answer)
 
     def _pass_on(self, end: float) -> None:
         """Pass requests to the process that leads, for a while; then see whether it still does."""
@@ -199,16 +275,20 @@ class Ticks(threading.Thread):
             if not group:
                 continue
             try:
-                answers = self._gateway.relay.ask_all([written(request) for request, _ in group])
+                answers = self._gateway.relay.ask_all([written(asked.request) for asked in group])
             except Exception as error:
-                for _, future in group:
-                    _settle(future, error)
+                for asked in group:
+                    self._settle(asked, error)
                 time.sleep(max(0.0, end - time.monotonic()))
                 return
-            for (_, future), answer in zip(group, answers, strict=True):
-                answer.add_done_callback(partial(_copy, future))
+            for asked, answer in zip(group, answers, strict=True):
+                answer.add_done_callback(partial(self._copy, asked))
 
-    def _next(self, seconds: float) -> list[tuple[AuthorRequest, Future[bytes]]]:
+    def _copy(self, asked: _Asked, answer: Future[Any]) -> None:
+        error = answer.exception()
+        self._settle(asked, answer.result() if error is None else error)
+
+    def _next(self, seconds: float) -> list[_Asked]:
         """Some requests, as soon as there are any."""
         try:
             group = [self._queue.get(timeout=seconds)]
@@ -232,8 +312,8 @@ class Ticks(threading.Thread):
             if not group:
                 continue
             if isinstance(clock, Halted):
-                for _, future in group:
-                    _settle(future, clock)
+                for asked in group:
+                    self._settle(asked, clock)
                 continue
             begun = time.monotonic()
             self._decide(group, clock)
@@ -246,46 +326,29 @@ class Ticks(threading.Thread):
         except Halted as halted:
             return halted
 
-    def _decide(self, group: Sequence[tuple[AuthorRequest, Future[bytes]]], clock: Clock) -> None:
+    def _decide(self, group: Sequence[_Asked], clock: Clock) -> None:
         try:
             outcomes = self._gateway.leader.take(
-                self._gateway.intake, [request for request, _ in group], clock.moment()
+                self._gateway.intake, [asked.request for asked in group], clock.moment()
             )
         except BaseException as error:
-            for _, future in group:
-                _settle(future, error)
+            for asked in group:
+                self._settle(asked, error)
             raise
-        for (_, future), outcome in zip(group, outcomes, strict=True):
-            self._answer(future, outcome)
-
-    def _answer(self, future: Future[bytes], outcome: Outcome) -> None:
-        if isinstance(outcome.answer, Exception):
-            _settle(future, outcome.answer)
-        else:
-            position = 0 if outcome.post is None else outcome.post.position
-            self._answers.append(_Waiting(position, future, outcome.answer))
+        for asked, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome.answer, Exception):
+                self._settle(asked, outcome.answer)
+            else:
+                position = 0 if outcome.post is None else outcome.post.position
+                self._answers.append(_Waiting(position, asked, outcome.answer))
 
     def _fail(self, error: BaseException) -> None:
         while self._answers:
-            _settle(self._answers.popleft().future, error)
+            self._settle(self._answers.popleft().asked, error)
 
     def _refuse(self, error: BaseException) -> None:
         """Refuse everything that waits."""
         self._fail(error)
         with suppress(queue.Empty):
             while True:
-                _settle(self._queue.get_nowait()[1], error)
-
-
-def _copy(future: Future[bytes], answer: Future[Any]) -> None:
-    error = answer.exception()
-    _settle(future, answer.result() if error is None else error)
-
-
-def _settle(future: Future[bytes], answer: bytes | BaseException) -> None:
-    if not future.set_running_or_notify_cancel():
-        return  # the client went away
-    if isinstance(answer, BaseException):
-        future.set_exception(answer)
-    else:
-        future.set_result(answer)
+                self._settle(self._queue.get_nowait(), error)
