@@ -228,6 +228,22 @@ def test_a_request_is_cut_off_at_its_deadline_and_tried_again(
         gateway.close()
 
 
+def test_operators_read_in_words_what_is_wrong_with_a_receiver(
+    sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
+) -> None:
+    urls = [receivers(says(BAD["no status line"])).url, receivers(is_silent).url, "http://127.0.0.1:1/hook"]
+    gateway = with_hooks(sqlite_url, time, monkeypatch, *urls)
+    try:
+        publish_one(gateway, time)
+        Deliveries(gateway, Journal("test"), deadline=0.5).step()
+        with gateway.database.reading() as connection:
+            problems = {state.problem: state.in_words() for state in read_webhooks(connection, time.now)}
+        assert problems.keys() == {"an answer that is no HTTP", "no answer in time", "connection refused"}
+        assert problems["connection refused"].startswith("127.0.0.1:1: failing for 0 s (1 attempt, connection refused)")
+    finally:
+        gateway.close()
+
+
 def test_tls_that_never_begins_is_cut_off(
     sqlite_url: str, time: FakeTime, monkeypatch: pytest.MonkeyPatch, receivers: Any
 ) -> None:

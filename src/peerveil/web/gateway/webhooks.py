@@ -20,8 +20,10 @@ The signature is an HMAC-SHA256 under the webhook's secret of the timestamp, a d
 from __future__ import annotations
 
 import hmac
+import http.client
 import json
 import secrets
+import socket
 import ssl
 import threading
 import time
@@ -162,7 +164,7 @@ class Deliveries:
             problem = str(error)
         except Exception as error:  # whatever a receiver does, it is that receiver's failure
             self._journal.error("webhook_failed", error, hook=row.name)
-            problem = getattr(error, "verify_message", "") or type(error).__name__
+            problem = getattr(error, "verify_message", "") or _in_words(error)
         if problem:
             self._journal.write("webhook_refused", level="warning", hook=row.name, attempt=row.attempts + 1)
         return problem
@@ -178,6 +180,20 @@ class Deliveries:
         headers = sign(secret, body) | {"Content-Type": "application/json"}
         allowed = next((hook.allow for hook in self._gateway.space(row.space).webhooks if hook.url == row.url), ())
         return attempt.post(row.url, body, headers, self._context, allowed)
+
+
+def _in_words(error: Exception) -> str:
+    """What is wrong with a receiver, for the operator."""
+    match error:
+        case TimeoutError():
+            return "no answer in time"
+        case http.client.HTTPException():
+            return "an answer that is no HTTP"
+        case socket.gaierror():
+            return "its name is not known"
+        case OSError(strerror=str(reason)):
+            return reason.lower()
+    return type(error).__name__
 
 
 # ---- the queue of a webhook -------------------------------------------------------------------------------------------
@@ -247,7 +263,8 @@ class WebhookState:
 
     def in_words(self) -> str:
         """How it stands, for doctor and page."""
-        failing = f"failing for {self.failing_seconds:,.0f} s ({self.attempts} attempts, {self.problem}); "
+        attempts = f"{self.attempts} attempt{'s' if self.attempts > 1 else ''}"
+        failing = f"failing for {self.failing_seconds:,.0f} s ({attempts}, {self.problem}); "
         set_aside = f", {self.dead:,} in dead letters" if self.dead else ""
         return f"{self.host}: {failing if self.attempts else ''}{self.waiting:,} waiting{set_aside}"
 
@@ -261,7 +278,7 @@ def read_webhooks(connection: Connection, now: int) -> list[WebhookState]:
         WebhookState(
             name=row.name,
             space=row.space,
-            host=urlsplit(row.url).hostname or "",  # its path may hold a secret
+            host=urlsplit(row.url).netloc,  # its path may hold a secret
             waiting=int(row.last - row.after),
             attempts=int(row.attempts),
             failing_seconds=max(0, now - row.since) / SECOND if row.since else 0.0,
