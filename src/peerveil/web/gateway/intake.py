@@ -224,6 +224,7 @@ class Intake:
     ) -> tuple[bool, list[str]]:
         """Whether a post is part of a sitting that has begun, and the earlier posts that become part of one by it."""
         window, joined, follows = request.space.window_micros, [], False
+        spaces = memory.spaces()
         for earlier in memory.sittings.near(person, then, memory.longest_window()):
             elsewhere = earlier.thread_code != thread_code
             within = then - earlier.arrived <= window
@@ -233,9 +234,8 @@ class Intake:
             else:
                 follows = follows or (within and elsewhere)
             # whether the earlier one gets a companion is for the window of its own space
-            own = memory.spaces().get(earlier.space)
-            looks_back = own is not None and not own.declared and not own.base.follow_ups_only
-            if elsewhere and own is not None and looks_back and then - earlier.arrived <= own.window_micros:
+            own = spaces.get(earlier.space) if elsewhere else None
+            if own is not None and own.looks_back and then - earlier.arrived <= own.window_micros:
                 joined.append(earlier.id)
         return follows or (request.space.declared and request.batch), joined
 

@@ -209,7 +209,12 @@ class Space:
         """Microseconds that every post is held until its status is known."""
         return 0 if self.declared else round(self.base.hold * SECOND)
 
-    @property
+    @cached_property
+    def looks_back(self) -> bool:
+        """Whether a post may become part of a sitting by what comes after it."""
+        return not self.declared and not self.base.follow_ups_only
+
+    @cached_property
     def window_micros(self) -> int:
         """Microseconds within which posts of one person are of one sitting."""
         return round(self.window * SECOND)

@@ -59,6 +59,7 @@ _LONGEST_RESERVE: Final = 0.06  # of a tick, before its end, in which nothing mo
 _MOST_WAITING: Final = 20_000  # requests; more are refused at once, and lose nothing
 _MOST_BYTES: Final = 64 * 2**20  # of texts in requests that are not answered yet; likewise
 _AT_ONCE: Final = 100  # requests decided together
+_GATHERING: Final = 0.04  # of a tick, in which more requests may come before some are decided: each group has a price
 _STANDBY_SECONDS: Final = 0.2
 _LOST: Final = "the database failed; send the same request again, with the same key"
 _STOPPING: Final = "the service is stopping; nothing was taken"
@@ -288,12 +289,14 @@ class Ticks(threading.Thread):
         error = answer.exception()
         self._settle(asked, answer.result() if error is None else error)
 
-    def _next(self, seconds: float) -> list[_Asked]:
-        """Some requests, as soon as there are any."""
+    def _next(self, seconds: float, gather: float = 0.0) -> list[_Asked]:
+        """Some requests, as soon as there are any, or after a while in which more may come."""
         try:
             group = [self._queue.get(timeout=seconds)]
         except queue.Empty:
             return []
+        if gather and self._queue.qsize() < _AT_ONCE:
+            time.sleep(gather)
         with suppress(queue.Empty):
             while len(group) < _AT_ONCE:
                 group.append(self._queue.get_nowait())
@@ -307,7 +310,8 @@ class Ticks(threading.Thread):
             if self._gateway.leader.is_full() or (left < reserve and not first):
                 time.sleep(max(0.0, left))
                 return
-            group = self._next(max(left - reserve, 1e-6))  # whatever waits already is looked at in every tick
+            # whatever waits already is looked at in every tick
+            group = self._next(max(left - reserve, 1e-6), gather=min(tick * _GATHERING, max(0.0, left - reserve)))
             first = False
             if not group:
                 continue
