@@ -108,6 +108,7 @@ def serve(
     from peerveil.web.gateway.pace import serve_paced
     from peerveil.web.gateway.settings import PREFIX
 
+    serving.collect_seldom()
     if demo:
         require(
             db is None and processes in (None, 1), "--demo", got=True, want="neither --db nor --processes beside it"
@@ -146,6 +147,7 @@ def work(gateway: service.Gateway) -> None:
     from peerveil.web.gateway.health import Heartbeat
 
     require_spaces(gateway)
+    serving.collect_seldom()
     journal, stop = Journal("gateway-worker"), threading.Event()
     quiet_libraries(journal)
     serving.on_signal(stop.set)
