@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pytest
+import pytest  # noqa: F401
 from scipy.stats import rankdata
 
 from peerveil.web.common import Vault
@@ -247,7 +247,9 @@ def served(folder: Path, mode: str) -> Iterator[tuple[int, str]]:
             [Space.read("forum", {"gap": "45m", "window": "5m", "longest": 200_000})], frame_bytes=FRAME_BYTES
         )
         token = gateway.issue_token(role="author", space="forum", actor="kim")
-    server = subprocess.Popen([sys.executable, "-c", SERVER, url, key, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, url, key, mode], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
     try:
         assert server.stdout is not None
         yield int(server.stdout.readline()), token
@@ -266,7 +268,9 @@ def attack(mode: str, posts: str, busy: int, events: int, turn: float, connectio
         with tempfile.TemporaryDirectory() as folder, served(Path(folder), mode) as (port, token):
             begin = time.monotonic() + 2.0
             moments = begin + turn * (np.arange(2 * events) + rng.random(2 * events) * 0.9)
-            author = subprocess.Popen([sys.executable, "-c", AUTHOR], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            author = subprocess.Popen(
+                [sys.executable, "-c", AUTHOR], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
             assert author.stdin is not None
             turns = [[float(m), bool(e)] for m, e in zip(moments, is_event, strict=True)]
             task = {"port": port, "token": token, "count": count, "length": length, "turns": turns}
@@ -284,7 +288,8 @@ def attack(mode: str, posts: str, busy: int, events: int, turn: float, connectio
     waits = (probes.answered - probes.sent) * 1000
     print(
         f"{mode}, {posts}, {busy} busy, {events} events: {waits.size} probes, wait p50 {np.median(waits):.2f} p99 "
-        f"{np.quantile(waits, 0.99):.2f} ms; posts refused {told['refused']}; moments late by {(sent - moments).max() * 1000:.1f} ms"
+        f"{np.quantile(waits, 0.99):.2f} ms; posts refused {told['refused']}; turns late by at "
+        f"most {(sent - moments).max() * 1000:.1f} ms"
     )
     found = best_attack(scores_of(probes, sent), is_event)
     print(f"AUC {found.auc:.3f} [{found.low:.3f}, {found.high:.3f}], chosen: {'; '.join(found.chosen)}", flush=True)
@@ -292,4 +297,11 @@ def attack(mode: str, posts: str, busy: int, events: int, turn: float, connectio
 
 
 if __name__ == "__main__":
-    attack(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]), int(sys.argv[6]) if len(sys.argv) > 6 else CONNECTIONS)
+    attack(
+        sys.argv[1],
+        sys.argv[2],
+        int(sys.argv[3]),
+        int(sys.argv[4]),
+        float(sys.argv[5]),
+        int(sys.argv[6]) if len(sys.argv) > 6 else CONNECTIONS,
+    )
