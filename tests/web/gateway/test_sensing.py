@@ -9,8 +9,8 @@ how many came, the longest silence, how late answers were in their slot, how man
 together (ridge regression on ranks). The best score is chosen on one half of the turns and measured on the other, and the
 other way round: one AUC over all events, with its interval (DeLong).
 
-``python -m tests.web.gateway.test_sensing paced one 0 2000`` measures one case: how answers leave, what is posted, how many
-other processes keep the machine busy, how many events.
+``python -m tests.web.gateway.test_sensing paced one 0 2000`` measures one case: how answers leave (``paced`` or ``at-once``),
+what is posted, how many other processes keep the machine busy, how many events.
 """
 
 from __future__ import annotations
@@ -20,38 +20,41 @@ import gc
 import heapq
 import json
 import math
+import os
 import secrets
 import select
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pytest  # noqa: F401
+import pytest
 from scipy.stats import rankdata
 
 from peerveil.web.common import Vault
 from peerveil.web.gateway import Gateway, Space
-from peerveil.web.gateway.pace import SLOT_SECONDS
+from peerveil.web.gateway.pace import SLOT_SECONDS, Door
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
-EVENTS = 2000
+EVENTS = int(os.environ.get("PEERVEIL_EVENTS", "600"))
 AT_MOST = 0.58
 CONNECTIONS = 24
 WINDOWS = (0.003, 0.006, 0.012, 0.025, 0.05, 0.1, 0.15, 0.3)  # seconds behind a moment
 PROBE = b"GET /v1/nothing HTTP/1.1\r\nHost: x\r\n\r\n"
 POSTS = {"one": (1, 2_000), "longest": (1, 190_000), "burst": (20, 2_000)}
 """What is posted at once: how many, of how many characters."""
+TURN_SECONDS = {"one": 0.065, "longest": 0.09, "burst": 0.12}
 FRAME_BYTES = 2**20
 SERVER = """
 import sys
@@ -296,12 +299,124 @@ def attack(mode: str, posts: str, busy: int, events: int, turn: float, connectio
     return found
 
 
+# ---- the attack -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("posts", "busy"), [("one", 0), ("one", 1), ("longest", 0), ("burst", 0)])
+def test_no_answers_time_tells_of_another_persons_post(posts: str, busy: int) -> None:
+    assert attack("paced", posts, busy, EVENTS, TURN_SECONDS[posts]).auc < AT_MOST
+
+
+@pytest.mark.slow
+def test_answers_at_once_are_caught() -> None:
+    assert attack("at once", "one", 0, EVENTS, TURN_SECONDS["one"], connections=4).low > 0.6
+
+
+def test_the_attack_finds_what_is_there_and_nothing_else() -> None:
+    rng = np.random.default_rng(3)
+    events = rng.permutation(np.arange(1200) % 2 == 0)
+    noise = {f"noise {k}": rng.normal(size=1200) for k in range(20)}
+    assert abs(best_attack(noise, events).auc - 0.5) < 5 * 0.0167
+    assert best_attack(noise | {"tells": rng.normal(size=1200) - events}, events).low > AT_MOST
+
+
+# ---- the door ---------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def door(folder: Path, answer: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A door before a service that answers each connection; its port."""
+    listener, inner = socket.create_server(("127.0.0.1", 0)), socket.socket(socket.AF_UNIX)
+    inner.bind(str(folder / "s"))
+    inner.listen()
+    reads, writes = os.pipe()
+    running = threading.Thread(target=Door(listener, str(folder / "s"), reads).run)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                answer(inner.accept()[0])
+
+    port = listener.getsockname()[1]
+    running.start()
+    serving = threading.Thread(target=serve, daemon=True)
+    serving.start()
+    try:
+        yield port
+    finally:
+        os.close(writes)
+        running.join(5)
+        assert not running.is_alive()
+        inner.shutdown(socket.SHUT_RDWR)
+        inner.close()
+        serving.join(5)
+        os.close(reads)
+
+
+def until_end(sock: socket.socket) -> bytes:
+    return b"".join(iter(lambda: sock.recv(65536), b""))
+
+
+def test_the_door_passes_every_byte_to_slow_readers_too(tmp_path: Path) -> None:
+    text = secrets.token_bytes(3_000_000)
+
+    def echo(sock: socket.socket) -> None:
+        with sock:
+            time.sleep(0.1)  # the door must wait for this side
+            sock.sendall(until_end(sock))
+
+    with door(tmp_path, echo) as port, socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 20_000)
+        sender = threading.Thread(target=lambda: (sock.sendall(text), sock.shutdown(socket.SHUT_WR)))
+        sender.start()
+        sender.join()
+        time.sleep(0.2)  # and for that one
+        assert until_end(sock) == text
+
+
+@pytest.mark.parametrize(("status", "is_paced"), [("404 Not Found", True), ("200 OK", True), ("202 Accepted", False)])
+def test_all_answers_but_that_a_post_was_taken_wait_for_the_grid(tmp_path: Path, status: str, is_paced: bool) -> None:
+    def respond(sock: socket.socket) -> None:
+        with sock:
+            while sock.recv(65536):
+                sock.sendall(f"HTTP/1.1 {status}\r\n\r\n".encode())
+                sock.sendall(b"end")
+
+    places, waits = [], []
+    with door(tmp_path, respond) as port, socket.create_connection(("127.0.0.1", port)) as sock:
+        for k in range(15):
+            time.sleep(0.0031 * k)
+            begun = time.monotonic()
+            sock.sendall(PROBE)
+            answer = b""
+            while not answer.endswith(b"end"):
+                answer += sock.recv(65536)
+            now = time.monotonic()
+            waits.append(now - begun)
+            places.append(now % SLOT_SECONDS)
+    if is_paced:
+        assert min(waits) >= SLOT_SECONDS
+        assert np.median(places) < 0.2 * SLOT_SECONDS
+    else:
+        assert np.median(waits) < SLOT_SECONDS / 2
+
+
+def test_a_door_without_a_gateway_closes(tmp_path: Path) -> None:
+    def leave(sock: socket.socket) -> None:
+        sock.close()
+
+    with door(tmp_path, leave) as port:
+        with socket.create_connection(("127.0.0.1", port)) as sock:
+            assert until_end(sock) == b""
+        (tmp_path / "s").unlink()
+        with socket.create_connection(("127.0.0.1", port)) as sock, contextlib.suppress(ConnectionResetError):
+            assert until_end(sock) == b""
+        time.sleep(2 * SLOT_SECONDS)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+
+
 if __name__ == "__main__":
-    attack(
-        sys.argv[1],
-        sys.argv[2],
-        int(sys.argv[3]),
-        int(sys.argv[4]),
-        float(sys.argv[5]),
-        int(sys.argv[6]) if len(sys.argv) > 6 else CONNECTIONS,
-    )
+    how, what, others, number = sys.argv[1].replace("-", " "), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    attack(how, what, others, number, TURN_SECONDS[what], CONNECTIONS if how == "paced" else 4)

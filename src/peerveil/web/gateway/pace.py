@@ -88,6 +88,15 @@ class Door:
 
     def run(self) -> None:
         """Until the process that serves has gone."""
+        try:
+            self._run()
+        finally:
+            for pair in {pair for pair, _ in self._pairs.values()}:
+                self._close(pair)
+            self._listener.close()
+            self._poll.close()
+
+    def _run(self) -> None:
         while True:
             self._slot = int(time.monotonic() / SLOT_SECONDS)
             end = (self._slot + 1) * SLOT_SECONDS

@@ -49,7 +49,9 @@ from peerveil.web.gateway.rates import parse_limit, read_limit
 from peerveil.web.gateway.weeks import escalation, most_posts, read_escalation, weeks_in_words
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
-_WEIGHT: Final = 0.5  # of zero-inflated delays: the mean delays of both kinds of posts count alike. (1 would be uniform)
+_WEIGHT: Final = (
+    0.5  # of zero-inflated delays: the mean delays of both kinds of posts count alike. (1 would be uniform)
+)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _MINUTE: Final = 60.0
 NOT_PRIVATE: Final = "Demonstration, not private: minutes are seconds."
