@@ -172,7 +172,7 @@ class Space:
         if space.mechanism == "zero-inflated" and space.base.unbatched.atom == 0:
             # the best share of posts that wait is all of them: one that is called otherwise would promise what it is not
             want = (
-                f"uniform, which it would be at epsilon {space.epsilon}; posts without delay pay above epsilon 1.4 only"
+                f"uniform, which it would be at epsilon {space.epsilon}; posts without delay pay above epsilon 2.2 only"
             )
             raise BadInput(f"{where}.mechanism", got=space.mechanism, want=want)
         return space

@@ -131,13 +131,13 @@ def weeks_in_words(space: "Space") -> Iterator[str]:
 
 
 def advice(space: "Space", thread: str, earlier: int, follow_up_seconds: int) -> bytes:
-    """What an author is told before posting."""
+    """The answer to an author who asks before posting."""
     left = None if space.most_per_week is None else max(0, space.most_per_week - earlier)
-    told = {
+    answer = {
         "follow_up": follow_up_seconds > 0,
         "seconds": follow_up_seconds,
         "longest_delay": space.longest_delay(thread, earlier),
         "posts_this_week": earlier,
         "posts_left": left,
     }
-    return json.dumps(told).encode()
+    return json.dumps(answer).encode()
