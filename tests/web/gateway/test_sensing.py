@@ -402,6 +402,21 @@ def test_all_answers_but_that_a_post_was_taken_wait_for_the_grid(tmp_path: Path,
         assert np.median(waits) < SLOT_SECONDS / 2
 
 
+def test_the_last_answers_are_sent_when_the_gateway_goes(tmp_path: Path) -> None:
+    def respond(sock: socket.socket) -> None:
+        with sock:
+            sock.recv(65536)
+            sock.sendall(b"HTTP/1.1 200 OK\r\n\r\nend")
+
+    with contextlib.ExitStack() as stack:
+        sock = stack.enter_context(contextlib.closing(socket.socket()))
+        with door(tmp_path, respond) as port:
+            sock.connect(("127.0.0.1", port))
+            sock.sendall(PROBE)
+            time.sleep(SLOT_SECONDS / 2)
+        assert until_end(sock).endswith(b"end")
+
+
 def test_a_door_without_a_gateway_closes(tmp_path: Path) -> None:
     def leave(sock: socket.socket) -> None:
         sock.close()

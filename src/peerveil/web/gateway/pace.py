@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 SLOT_SECONDS: Final = 0.05
 _READS_UNTIL: Final = 0.9  # of a slot
 _SLOTS: Final = 2  # from the one in which a request is read to that at whose beginning it is answered
+_LAST_SECONDS: Final = 1.0  # in which answers are sent after the gateway has gone
 _AT_ONCE: Final = 65_536  # bytes
 _MOST: Final = 4 * _AT_ONCE  # that wait for one side of a connection, before the other is read on
 _TAKEN: Final = b"HTTP/1.1 202 "
@@ -82,12 +83,13 @@ class Door:
         self._pairs: dict[int, tuple[_Pair, _Side]] = {}
         self._held: dict[_Pair, None] = {}  # with an answer that waits for its slot
         self._slot = 0
+        self._ends_at: float | None = None
         listener.setblocking(False)
         self._poll.register(listener.fileno(), select.EPOLLIN)
         self._poll.register(until, select.EPOLLIN | select.EPOLLHUP)
 
     def run(self) -> None:
-        """Until the process that serves has gone."""
+        """Until the process that serves has gone, and its last answers are sent."""
         try:
             self._run()
         finally:
@@ -97,7 +99,7 @@ class Door:
             self._poll.close()
 
     def _run(self) -> None:
-        while True:
+        while self._ends_at is None or (self._pairs and time.monotonic() < self._ends_at):
             self._slot = int(time.monotonic() / SLOT_SECONDS)
             end = (self._slot + 1) * SLOT_SECONDS
             reads_until = end - (1 - _READS_UNTIL) * SLOT_SECONDS
@@ -106,8 +108,6 @@ class Door:
                 if not select.select([self._poll], [], [], left)[0]:
                     break
                 for number, events in self._poll.poll(0, 64):
-                    if number == self._until:
-                        return
                     self._serve(number, events)
             while (left := end - time.monotonic()) > 0:
                 time.sleep(left)
@@ -124,6 +124,11 @@ class Door:
     def _serve(self, number: int, events: int) -> None:
         if number == self._listener.fileno():
             self._accept()
+            return
+        if number == self._until:
+            self._poll.unregister(number)
+            self._listen_no_more()
+            self._ends_at = time.monotonic() + _LAST_SECONDS
             return
         pair, side = self._pairs.get(number, (None, None))
         if pair is None or side is None:
@@ -149,8 +154,7 @@ class Door:
             inner.close()
             sock.close()
             if not isinstance(error, BlockingIOError):  # it stops: others may listen on this port
-                self._poll.unregister(self._listener.fileno())
-                self._listener.close()
+                self._listen_no_more()
             return
         client, gateway = _Side(sock, True), _Side(inner, False)
         client.other, gateway.other = gateway, client
@@ -158,6 +162,11 @@ class Door:
         for side in (client, gateway):
             self._pairs[side.number] = (pair, side)
             self._watch(side, _READ)
+
+    def _listen_no_more(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._poll.unregister(self._listener.fileno())
+            self._listener.close()
 
     def _receive(self, pair: _Pair, side: _Side) -> None:
         try:
