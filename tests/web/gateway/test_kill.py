@@ -328,6 +328,7 @@ def test_a_gateway_that_draws_again_is_caught(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # cursors whose server was killed
 def test_kills_on_postgresql(postgres_server: Server) -> None:
     house, rng = House(postgres_server.fresh()), random.Random(2)
     roles = ["server", "server", "worker", "worker"]
