@@ -185,11 +185,8 @@ class Space:
     def from_json(cls, text: str) -> Self:
         """The settings from the database."""
         values = json.loads(text)
-        quiet, webhooks = values["quiet"], values["webhooks"]
-        # earlier versions wrote a list of address and variable
-        named = [
-            hook if isinstance(hook, dict) else dict(zip(("url", "secret_env"), hook, strict=True)) for hook in webhooks
-        ]
+        quiet, listed = values["quiet"], values["webhooks"]  # earlier versions wrote a list of address and variable
+        named = [hook if isinstance(hook, dict) else {"url": hook[0], "secret_env": hook[1]} for hook in listed]
         hooks = tuple(Webhook(**hook | {"allow": tuple(hook.get("allow", ()))}) for hook in named)
         built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": hooks}
         return cls(**values | built)
@@ -212,10 +209,7 @@ class Space:
     @cached_property
     def most_per_week(self) -> int | None:
         """How many posts of a person and week the budget allows."""
-        if not self.weekly_budget:
-            return None
-        policy = escalation(_mechanism(self.mechanism, self.epsilon, self.gap, self.window), self.escalate)
-        return most_posts(policy, self.weekly_budget, f"{self.name}.weekly_budget")
+        return most_posts(self)
 
     @property
     def hold(self) -> int:
@@ -244,8 +238,7 @@ class Space:
 
     def longest_delay(self, thread: str, earlier: int = 0) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
-        quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_micros
-        added = self.hold + self.grid_micros + quiet
+        added = self.hold + self.grid_micros + (0 if self.quiet is None else self.quiet.longest + self.grid_micros)
         return -(-(added + math.ceil(self.mechanism_for(thread, earlier).max_delay * SECOND)) // SECOND)
 
     def due_at(self, arrival: int, delay: int) -> int:

@@ -64,13 +64,21 @@ def _escalation(mechanism: DelayMechanism, settings: str) -> Escalation:
     return Escalation(mechanism, **json.loads(settings))
 
 
-def most_posts(policy: Escalation, budget: str, where: str) -> int:
-    """How many posts of a person and week a budget of epsilon allows."""
-    limit, count = Fraction(exact_positive(budget, where)), 1  # the first loses nothing: there is nothing before it
+def most_posts(space: "Space") -> int | None:
+    """How many posts of a person and week a space's budget of epsilon allows."""
+    if not space.weekly_budget:
+        return None
+    where, policy = f"{space.name}.weekly_budget", escalation(space.base, space.escalate)
+    limit, count = (
+        Fraction(exact_positive(space.weekly_budget, where)),
+        1,
+    )  # the first loses nothing: there is nothing before it
     while (limit := limit - policy.at(count).exact_epsilon) >= 0:
         count += 1
         if count > 10_000:
-            raise BadInput(where, got=budget, want="a budget that fewer than 10,000 posts of a week use up")
+            raise BadInput(
+                where, got=space.weekly_budget, want="a budget that fewer than 10,000 posts of a week use up"
+            )
     return count
 
 
