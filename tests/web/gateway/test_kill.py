@@ -296,8 +296,8 @@ def check(found: dict[str, Any], kills: int) -> None:
     assert found["follow_ups"] > 0  # and something that could have been early
     assert found["changes"] > kills / 5
     assert found["drawn"] > kills  # what was on the disk for less than a look was seen by nobody
-    faults = ("lost", "doubled", "unknown", "early", "skipped", "repeated", "wrong", "redrawn")
-    faults += ("changes lost", "changes doubled", "changes early")
+    of_posts = ("lost", "doubled", "unknown", "early", "skipped", "repeated", "wrong", "redrawn")
+    faults = (*of_posts, "changes lost", "changes doubled", "changes early")
     assert {name: found[name] for name in faults} == dict.fromkeys(faults, 0)
 
 
