@@ -5,17 +5,18 @@ Wants to know whether somebody else handed in a post just then: a gateway is bus
 
 **Rule.** A process of its own, the *door*, has all connections, and knows nothing but bytes. It hands on to the gateway
 what comes, over a socket that only its owner can reach, and collects the answers. Time is cut into slots of
-:data:`SLOT_SECONDS`. The last tenth of each is *quiet*: the door reads nothing, and sleeps until the slot ends. At that moment it
-sends answers: a request that was read in slot k is answered at the beginning of slot k + 2, or of a later one if the gateway took
-longer. Only status 202 (a post was taken, for which one needs a token) is passed on as soon as it is there, outside the quiet
-part.
+:data:`SLOT_SECONDS`. The last tenth of each is *quiet*: the door reads nothing and sleeps. If there are answers, it wakes two
+milliseconds early and waits, awake, for the slot's end. Then it sends them: a request that was read in slot k is answered at
+the beginning of slot k + 2, or of a later one if the gateway took longer. Only status 202 (a post was taken, for which one needs
+a token) is passed on as soon as it is there, outside the quiet part.
 
 **Why.** What somebody else's post costs the gateway (to parse, to decide, to store) is done in another process: it decides
-neither when a request is read nor when the door wakes. The answer is ready at least half of the time before it leaves: one slot
-at least, whatever the phase of the request. So as long as the gateway answers within a slot, the moment of the answer is
-a function of when the request was sent, of how the operating system wakes a process that sleeps, and of what the door itself does
-for others' bytes: at most some tenths of a millisecond each, which are seen only if they come just before the end
-of the door's reading. ``tests/web/gateway/test_sensing.py`` measures what remains; without the door the same attack succeeds.
+neither when a request is read nor when answers are sent. They are ready at least half of the time before they leave: one
+slot at least, whatever the phase of the request. So as long as the gateway answers within a slot, the moment of the
+answer is a function of when the request was sent, of the operating system, if it wakes a process later than that, and
+of what the door itself does for others' bytes: at most some tenths of a millisecond each, which are seen only if they come just
+before the end of the door's reading. ``tests/web/gateway/test_sensing.py`` measures what remains; without the door the same
+attack succeeds.
 
 **Outside**: whoever keeps the gateway busy for a whole slot; processors of which none is free for the door when it is to wake;
 the network between, where posts can be seen anyway.
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 SLOT_SECONDS: Final = 0.05
 _READS_UNTIL: Final = 0.9  # of a slot
 _SLOTS: Final = 2  # from the one in which a request is read to that at whose beginning it is answered
+_AWAKE_SECONDS: Final = 0.002  # before answers, so that it does not show when other processes let this one wake
 _LAST_SECONDS: Final = 1.0  # in which answers are sent after the gateway has gone
 _AT_ONCE: Final = 65_536  # bytes
 _MOST: Final = 4 * _AT_ONCE  # that wait for one side of a connection, before the other is read on
@@ -109,8 +111,11 @@ class Door:
                     break
                 for number, events in self._poll.poll(0, 64):
                     self._serve(number, events)
-            while (left := end - time.monotonic()) > 0:
+            awake = end - (_AWAKE_SECONDS if self._held else 0)
+            while (left := awake - time.monotonic()) > 0:
                 time.sleep(left)
+            while time.monotonic() < end:
+                pass
             self._answer(self._slot + 1)
 
     def _answer(self, slot: int) -> None:
