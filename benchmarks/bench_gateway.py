@@ -203,6 +203,8 @@ def lateness(server: Server) -> Row:
 def many_held(server: Server) -> Iterator[Row]:
     """Releasing 2,000 posts with few and with a million others held; memory, restart and compaction with a million."""
     took = []
+    with opened(server.fresh(), Ahead()) as gateway:
+        idle = frame(gateway, "forum")
     for others in (0, HELD):
         ahead = Ahead()
         gateway = opened(server.fresh(), ahead)
@@ -218,11 +220,25 @@ def many_held(server: Server) -> Iterator[Row]:
             with gateway.leader.lock:
                 assert len(gateway.leader.memory.held) == others
             yield Row(f"restart, {others:,} held", time.perf_counter() - start, None, "s", "")
+            yield Row(
+                f"a frame with 10 posts, {others:,} held, p50", frame(gateway, "other"), idle, "s", "peer: with none"
+            )
         fill(gateway, 2000)
         took.append(release_all(gateway, ahead))
         assert len(order_of(gateway)) == 2000
         gateway.close()
     yield Row(f"2,000 releases with {HELD:,} others held", took[1], took[0], "s", "peer: with none; flat: ratio near 1")
+
+
+def frame(gateway: Gateway, space: str) -> float:
+    """Seconds to decide ten posts and have them on the disk, as in every tick: the median of 200."""
+    waits = []
+    for number in range(200):
+        some = [Submit(gateway.space(space), f"f{number} {k}", "k", "b", f"t{k}", "0") for k in range(10)]
+        start = time.perf_counter()
+        gateway.take_all(some)
+        waits.append(time.perf_counter() - start)
+    return float(np.median(waits))
 
 
 def resident() -> int:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 _NEEDED: Final = ("actor", "thread", "time")
 _DAY: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK: Final = "[T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,9})?)?"
+_NO_SECONDS: Final = "(?<=[T ][0-9]{2}:[0-9]{2})(?=[Z+-])"
 _LAYOUTS: Final = {
     "int64": "^-?[0-9]+$",
     "float64": "^-?[0-9]+([.][0-9]*)?([eE][+]?[0-9]+)?$",
@@ -265,6 +266,8 @@ def _from_text(table: Any, name: str) -> Any:
     column = table[name]
     counts = {kind: column.re_search(layout).cast("int64").sum() for kind, layout in _LAYOUTS.items()}
     row = rows_of(table.aggregate(every=column.count(), **{f"n{i}": n for i, n in enumerate(counts.values())}))[0]
+    if table.get_backend().name == "pyspark":  # which reads no zone behind minutes
+        column = column.re_replace(_NO_SECONDS, ":00")
     for place, kind in enumerate(counts):
         if row[f"n{place}"] == row["every"]:
             times = column.try_cast(kind)

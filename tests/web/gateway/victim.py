@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
 from importlib import import_module
@@ -13,10 +14,22 @@ def child(role: str, url: str, port: int) -> None:
     from peerveil.web.common import Journal, Vault
     from peerveil.web.common.serving import serve
     from peerveil.web.gateway import Gateway, GatewayWorker, create_app
+    from peerveil.web.gateway.memory import Memory
+    from peerveil.web.gateway.posts import Change
 
     with Path(os.devnull).open("w") as nowhere, Gateway(url, Vault.find()) as gateway:
         journal = Journal("victim", nowhere)
         gateway.compaction_seconds = 2.0
+        if role == "redraws":  # broken on purpose: delays that are read from the disk are drawn again
+            apply = Memory.apply
+
+            def redraw(self: Memory, change: Change, shift: int) -> None:
+                apply(self, change, shift)
+                if change.post is not None:
+                    change.post.due += random.randrange(-2_000_000, 2_000_000)
+
+            Memory.apply = redraw  # type: ignore[method-assign]
+            role = "both"
         if role == "worker":
             gateway.group.start()
             worker = GatewayWorker(gateway, journal)

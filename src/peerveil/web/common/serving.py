@@ -1,20 +1,23 @@
 """Running an application: one or more processes on one port, no access log, a graceful stop."""
 
-import asyncio
 import gc
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Final
 
 from peerveil.core.errors import BadInput
 from peerveil.web.common.journal import Journal, quiet_libraries
 
 _GRACE_SECONDS: Final = 10  # for requests under way when the service stops
+Door = Callable[[socket.socket, str, Callable[[], None]], AbstractContextManager[None]]
+"""Listens in the place of a process: given the socket, the path of the process's own, and what to call if the door dies."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -42,38 +45,59 @@ def serve(
     journal: Journal,
     *,
     ready: Callable[[int], None] | None = None,
-    protocol: type[asyncio.Protocol] | None = None,
+    door: Door | None = None,
 ) -> None:
     """Serve until a signal to stop comes; then finish what is under way, and return.
 
-    ``ready`` is called with the port; ``protocol`` speaks HTTP, if it is not uvicorn's own.
+    ``ready`` is called with the port. A ``door`` listens in the place of this process, which then serves on a socket in a
+    directory of its own.
     """
     import uvicorn
 
-    sock = listen(host, port)
-    bound = sock.getsockname()[1]
-    config = uvicorn.Config(
-        app,
-        http="auto" if protocol is None else protocol,
-        ws="none",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-        timeout_keep_alive=30,
-        lifespan="on",
-    )
-    quiet_libraries(journal)
-    journal.write("listening", port=bound)
-    if ready is not None:
-        ready(bound)
-    on_signal(lambda: None)  # the server raises the signal again when it has stopped; it has done its work by then
-    try:
+    with ExitStack() as stack:
+        stack.callback(journal.write, "stopped")
+        sock = stack.enter_context(listen(host, port))
+        bound = sock.getsockname()[1]
+        config = uvicorn.Config(
+            app,
+            ws="none",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+            timeout_keep_alive=30,
+            lifespan="on",
+        )
+        quiet_libraries(journal)
+        on_signal(lambda: None)  # the server raises the signal again when it has stopped; it has done its work by then
+        if door is not None:
+            sock = stack.enter_context(_behind(door, sock, journal))
+        journal.write("listening", port=bound)
+        if ready is not None:
+            ready(bound)
         uvicorn.Server(config).run(sockets=[sock])
-    finally:
-        sock.close()
-        journal.write("stopped")
+
+
+@contextmanager
+def _behind(door: Door, listener: socket.socket, journal: Journal) -> Iterator[socket.socket]:
+    """A socket that only the owner of this process can reach, to which the door passes what comes."""
+
+    def died() -> None:
+        journal.write("door_died", level="error")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with (
+        tempfile.TemporaryDirectory(prefix="peerveil-") as folder,
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock,
+    ):
+        path = f"{folder}/gateway"
+        sock.bind(path)
+        sock.listen(2048)
+        sock.setblocking(False)
+        with door(listener, path, died):
+            listener.close()
+            yield sock
 
 
 def run_processes(

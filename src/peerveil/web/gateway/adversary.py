@@ -49,9 +49,9 @@ class _Clock(Stopwatch):
 class _ShortSpace(Space):
     """A space whose delays are cut by half."""
 
-    def mechanism_for(self, thread: str) -> DelayMechanism:
+    def mechanism_for(self, thread: str, earlier: int = 0) -> DelayMechanism:
         """The mechanism, broken."""
-        return shortened(super().mechanism_for(thread), 0.5)
+        return shortened(super().mechanism_for(thread, earlier), 0.5)
 
 
 def second_posts(apart: bool, count: int, _: Randomness, *, kind: type[Space] = Space) -> NDArray[np.float64]:

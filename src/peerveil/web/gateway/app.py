@@ -30,6 +30,7 @@ from peerveil.web.gateway.publish import GatewayWorker
 from peerveil.web.gateway.space import NOT_PRIVATE
 from peerveil.web.gateway.tally import operator_page
 from peerveil.web.gateway.watch import Halted
+from peerveil.web.gateway.weeks import Ask
 
 _DESCRIPTION: Final = (
     "Takes posts, answers at once, and makes each visible at a random later time, so that nobody can tell from the times "
@@ -133,6 +134,21 @@ class Taken(BaseModel):
     receipt: Annotated[str, Field(description="For you alone: to edit, withdraw or ask. It is not the public id.")]
     longest_delay: Annotated[int, Field(description="Seconds. The same for all posts on a thread, whatever was drawn.")]
     notice: Annotated[str, Field(description="Only in a demonstration: that nobody is protected.")] = ""
+
+
+class Advice(BaseModel):
+    """What would become of a post now. It depends on nothing but the asker's own posts."""
+
+    follow_up: Annotated[
+        bool,
+        Field(
+            description="Warn the author: together with a post of some minutes ago, it hints at one person behind both."
+        ),
+    ]
+    seconds: Annotated[int, Field(description="After which it is no follow-up any more; 0 if it is none.")]
+    longest_delay: Annotated[int, Field(description="Seconds, if it is posted now.")]
+    posts_this_week: Annotated[int, Field(description="Since Monday, 0:00 UTC, where the space counts them.")]
+    posts_left: Annotated[int | None, Field(description="In the week's budget; null if there is none.")]
 
 
 class State(BaseModel):
@@ -243,6 +259,17 @@ def _author_routes(app: FastAPI, gateway: Gateway) -> None:
     )
     async def submit_documented(space: str, request: Request) -> Response:  # noqa: ARG001
         return await submit(request)
+
+    @app.get(
+        "/v1/spaces/{space}/advice",
+        response_model=Advice,
+        openapi_extra={"parameters": [_AUTHOR]},
+        dependencies=_TOKEN,
+        summary="Ask before posting: would it be a follow-up?",
+    )
+    async def advise(space: str, request: Request, thread: Annotated[str, Query(max_length=200)]) -> Response:
+        identity = await author(request, space)
+        return await hand_in(Ask(gateway.space(space), identity.actor, thread))
 
     receipt_path = "/v1/posts/{receipt}"
     shared: Any = {"response_model": State, "dependencies": _TOKEN}

@@ -44,6 +44,7 @@ from peerveil.web.gateway.posts import (
 from peerveil.web.gateway.state import Header, count_late, read_journal, read_posted, read_state
 from peerveil.web.gateway.tables import clock, frames, spaces, state, version
 from peerveil.web.gateway.tally import Tally
+from peerveil.web.gateway.weeks import counts_weeks, week_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -117,6 +118,7 @@ class Compaction:
                 withdrawn.add(change.id)
         header.feed = {row.name: int(row.last) for row in positions}
         window = max((space.window_micros for space in self._every.values()), default=0)
+        weekly = counts_weeks(self._every)
         gone: dict[str, int] = {}  # withdrawn posts, and when they would have appeared
 
         def updated() -> Iterator[Post]:
@@ -143,7 +145,8 @@ class Compaction:
                     post.waits, post.after = False, posted[parent] if parent in posted else gone[parent]
                     post.reply_to = parent if parent in posted else None
                 if now - post.arrived > window:
-                    post.arrived, post.thread_code = 0, b""
+                    post.thread_code = b""
+                    post.arrived = post.arrived if weekly and post.arrived >= week_start(now) else 0
                 if post.state == HELD and post.id in posted:
                     tally = self._tallies.setdefault(post.space, Tally())
                     count_late(tally, post, self._every[post.space], posted[post.id], shift)

@@ -53,6 +53,7 @@ from peerveil.web.gateway.posts import (
 )
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tally import place_delays
+from peerveil.web.gateway.weeks import Ask, advice
 
 _KEEP: Final = 7 * DAY  # a receipt and an idempotency key outlive the longest delay by this
 _NANOS: Final = 1000  # nanoseconds in a microsecond
@@ -99,7 +100,7 @@ class Withdraw:
     key: str = ""
 
 
-AuthorRequest = Submit | Edit | Withdraw
+AuthorRequest = Submit | Edit | Withdraw | Ask
 
 
 class Moment(NamedTuple):
@@ -134,6 +135,7 @@ class _New:
     post: Post
     follows: bool
     joined: list[str]
+    earlier: int
 
 
 class Intake:
@@ -157,6 +159,8 @@ class Intake:
                 event: Submit | Outcome
                 if isinstance(request, Submit):
                     event = request
+                elif isinstance(request, Ask):
+                    event = Outcome(self.advise(memory, request, moment.unshifted))
                 else:
                     if fresh:  # of a post that is not drawn yet nobody has the receipt; but order is kept all the same
                         self._finish(memory, fresh, outcomes, moment)
@@ -199,9 +203,11 @@ class Intake:
         if space.deadline is not None and latest >= space.deadline:
             raise Conflict("so near the deadline, a held post cannot be answered; answer it when it has appeared")
         memory.limits.check(person, space, then)
+        memory.weeks.check(person, space, then)
+        earlier = memory.weeks.count(person, then)
         thread_code = self._code("thread", space.name, request.thread)
         follows, joined = self._status(memory, request, person, thread_code, then)
-        longest = space.longest_delay(request.thread) + (parent.longest if isinstance(parent, Post) else 0)
+        longest = space.longest_delay(request.thread, earlier) + (parent.longest if isinstance(parent, Post) else 0)
         post = Post(
             secrets.token_hex(16), key, body, person, space.name, longest,
             end_of_day(then + _KEEP + longest * SECOND), HELD, thread_code, then, request.batch, thread=request.thread,
@@ -212,7 +218,16 @@ class Intake:
         memory.by_key[key] = post
         memory.sittings.add(post)
         memory.limits.add(post)
-        return _New(request, post, follows, joined)
+        memory.weeks.add(post)
+        return _New(request, post, follows, joined, earlier)
+
+    def advise(self, memory: Memory, request: Ask, then: int) -> bytes:
+        """What would become of a post now: a function of the asker's own posts."""
+        person, code = self.person(request.actor), self._code("thread", request.space.name, request.thread)
+        near = memory.sittings.near(person, then, request.space.window_micros)
+        ends = [post.arrived + request.space.window_micros - then for post in near if post.thread_code != code]
+        seconds = max((left // SECOND + 1 for left in ends), default=0)
+        return advice(request.space, request.thread, memory.weeks.count(person, then), seconds)
 
     def check_body(self, post: Post, body: bytes) -> None:
         """Refuse a key that was used for another request."""
@@ -269,7 +284,7 @@ class Intake:
         """Draw every delay, once. Symmetric mechanisms draw both, and the schedule chooses when the hold is over."""
         groups = defaultdict[DelayMechanism, list[_New]](list)
         for new in fresh:
-            groups[new.request.space.mechanism_for(new.request.thread)].append(new)
+            groups[new.request.space.mechanism_for(new.request.thread, new.earlier)].append(new)
         for mechanism, members in groups.items():
             flags = np.array([new.follows for new in members])
             own = mechanism.draw_ticks(flags, self._randomness)

@@ -31,6 +31,7 @@ from peerveil.web.gateway.posts import EDIT, HELD, LEAVING, POSTED, TALLIES, WIT
 from peerveil.web.gateway.sittings import Sittings
 from peerveil.web.gateway.space import Space
 from peerveil.web.gateway.tally import Tally
+from peerveil.web.gateway.weeks import Weeks
 
 
 class Receipts:
@@ -69,6 +70,7 @@ class Memory:
         self.spaces = spaces
         self.sittings = Sittings()
         self.limits = Limits(spaces)
+        self.weeks = Weeks(spaces)
         self.tallies = defaultdict[str, Tally](Tally)
         self.held: dict[str, Post] = {}
         """By public id: what is held or leaving, and withdrawn posts for which replies wait."""
@@ -89,6 +91,7 @@ class Memory:
         if post.arrived:
             self.sittings.add(post)
             self.limits.add(post)
+            self.weeks.add(post)
         target = None if post.changes is None else self.find_by_id(post.changes)
         if target is not None:
             target.latest = post
@@ -192,6 +195,7 @@ class Memory:
         """Forget arrivals that no status needs any more, and receipts and keys whose days are over."""
         self.sittings.forget(now, self.longest_window())
         self.limits.forget(now)
+        self.weeks.forget(now)
         for day in [day for day in self._forget_on if (day + 1) * DAY <= now]:
             for post in self._forget_on.pop(day):
                 if post.id in self.held:  # it is late: the gateway was down

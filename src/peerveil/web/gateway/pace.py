@@ -1,123 +1,284 @@
-"""Answers leave on a grid of time, and work is done between its moments, so that no answer tells of others' requests.
+"""Answers leave on a grid of time, from a process that does nothing else: no answer tells of others' requests.
 
-**Adversary.** Sends any requests, also without a token or malformed, on any connections, and measures when they are answered.
-Wants to know whether somebody else handed in a post just then: the process is busy for a moment with each.
+**Adversary.** Sends any requests, without a token or malformed, on any connections, and measures when they are answered.
+Wants to know whether somebody else handed in a post just then: a gateway is busy with each for a millisecond or more.
 
-**Rule.** Time is cut into slots of :data:`SLOT_SECONDS`. Around its beginning each has a *quiet* part, in which no request is
-begun, and the process idles. A request that arrives in slot k is begun in the working part of a slot, and answered at the
-beginning of slot k + 2 or, if it takes longer, of a later one. Answers about posts (a success of POST, PATCH or DELETE) leave in
-working parts, behind all others.
+**Rule.** A process of its own, the *door*, has all connections, and knows nothing but bytes. It hands on to the gateway
+what comes, over a socket that only its owner can reach, and collects the answers. Time is cut into slots of
+:data:`SLOT_SECONDS`. The last tenth of each is *quiet*: the door reads nothing and sleeps. If there are answers, it wakes two
+milliseconds early and waits, awake, for the slot's end. Then it sends them: a request that was read in slot k is answered at
+the beginning of slot k + 2, or of a later one if the gateway took longer. Only status 202 (a post was taken, for which one needs
+a token) is passed on as soon as it is there, outside the quiet part.
 
-**Why.** In which slot a request came is decided at the beginning of a slot, when the process is idle: a post that is being
-worked on delays how soon a request is *read* within its slot, and this is not seen. When its answer leaves is decided at
-the beginning of a slot too. So as long as the work of a slot ends in it, the answer is at a time that is a function
-of when the request was sent, up to the milliseconds with which the operating system wakes a process. The share of a slot
-that requests may use is bounded; whatever more comes waits for the next slots. ``tests/web/gateway/test_sensing.py``
-measures what remains; so far no attack of ours found much even without this module, so it is a precaution, not a proven
-protection.
+**Why.** What somebody else's post costs the gateway (to parse, to decide, to store) is done in another process: it decides
+neither when a request is read nor when answers are sent. They are ready at least half of the time before they leave: one
+slot at least, whatever the phase of the request. So as long as the gateway answers within a slot, the moment of the
+answer is a function of when the request was sent, of the operating system, if it wakes a process later than that, and
+of what the door itself does for others' bytes: at most some tenths of a millisecond each, which are seen only if they come just
+before the end of the door's reading. ``tests/web/gateway/test_sensing.py`` measures what remains; without the door the same
+attack succeeds.
 
-**Outside**: whoever sends so much that slots are full learns that others send much, too; and the first bytes of requests are
-read when they come, which takes the process a tenth of a millisecond each. A reverse proxy in front hides how
-fast the process reads a body that is sent to it.
+**Outside**: whoever keeps the gateway busy for a whole slot; processors of which none is free for the door when it is to wake;
+the network between, where posts can be seen anyway.
+
+The file is run as a script by the process that serves, so it begins with nothing but the standard library.
 """
 
-from __future__ import annotations
-
-import asyncio
-import math
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from peerveil.web.common.serving import serve
-
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp
 
     from peerveil.web.common import Journal
 
 SLOT_SECONDS: Final = 0.05
-_WORK_BEGINS: Final = 0.1  # of a slot
-_WORK_ENDS: Final = 0.85
-_WRITES: Final = frozenset({"POST", "PATCH", "DELETE"})
+_READS_UNTIL: Final = 0.9  # of a slot
+_SLOTS: Final = 2  # from the one in which a request is read to that at whose beginning it is answered
+_AWAKE_SECONDS: Final = 0.002  # before answers, so that it does not show when other processes let this one wake
+_LAST_SECONDS: Final = 1.0  # in which answers are sent after the gateway has gone
+_AT_ONCE: Final = 65_536  # bytes
+_MOST: Final = 4 * _AT_ONCE  # that wait for one side of a connection, before the other is read on
+_TAKEN: Final = b"HTTP/1.1 202 "
+_READ: Final = select.EPOLLIN | select.EPOLLRDHUP
 
 
-class Pace:
-    """The slots of an event loop's time."""
+class _Side:
+    """One end of a connection: the client's or the gateway's."""
 
-    def __init__(self, seconds: float = SLOT_SECONDS) -> None:
-        self.seconds = seconds
-
-    def slot(self) -> int:
-        """The slot now."""
-        return math.floor(asyncio.get_running_loop().time() / self.seconds)
-
-    async def until(self, slot: int) -> None:
-        """Wait for the beginning of a slot; if it is past, for that of the next one."""
-        loop = asyncio.get_running_loop()
-        moment = max(slot, self.slot() + 1) * self.seconds
-        while (left := moment - loop.time()) > 0:
-            await asyncio.sleep(left)
-
-    async def until_work(self) -> None:
-        """Wait for a working part with time left."""
-        loop = asyncio.get_running_loop()
-        while not _WORK_BEGINS <= (phase := loop.time() / self.seconds % 1) < _WORK_ENDS:
-            await asyncio.sleep(((_WORK_BEGINS - phase) % 1) * self.seconds)
+    def __init__(self, sock: socket.socket, is_client: bool) -> None:
+        self.socket, self.is_client, self.number = sock, is_client, sock.fileno()
+        self.other: _Side = self
+        self.waiting = bytearray()
+        """What is to be sent to it."""
+        self.events = 0
+        self.has_ended = False
+        """Whether nothing more will come from it."""
 
 
-class Paced:
-    """An application whose answers are paced."""
+class _Pair:
+    """A client's connection and its counterpart to the gateway."""
 
-    def __init__(self, app: ASGIApp, pace: Pace) -> None:
-        self._app, self._pace = app, pace
+    def __init__(self, client: _Side, gateway: _Side) -> None:
+        self.client, self.gateway = client, gateway
+        self.slot = 0
+        """In which slot its latest bytes were read."""
+        self.is_open = True
+        self.was_taken = False
+        """Whether the answer that is under way says that a post was taken."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Stand between the server and the application."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+
+class Door:
+    """Passes bytes between clients and the gateway, and answers on the grid."""
+
+    def __init__(self, listener: socket.socket, gateway: str, until: int) -> None:
+        self._listener, self._gateway, self._until = listener, gateway, until
+        self._poll = select.epoll()
+        self._pairs: dict[int, tuple[_Pair, _Side]] = {}
+        self._held: dict[_Pair, None] = {}  # with an answer that waits for its slot
+        self._slot = 0
+        self._ends_at: float | None = None
+        listener.setblocking(False)
+        self._poll.register(listener.fileno(), select.EPOLLIN)
+        self._poll.register(until, select.EPOLLIN | select.EPOLLHUP)
+
+    def run(self) -> None:
+        """Until the process that serves has gone, and its last answers are sent."""
+        try:
+            self._run()
+        finally:
+            for pair in {pair for pair, _ in self._pairs.values()}:
+                self._close(pair)
+            self._listener.close()
+            self._poll.close()
+
+    def _run(self) -> None:
+        while self._ends_at is None or (self._pairs and time.monotonic() < self._ends_at):
+            self._slot = int(time.monotonic() / SLOT_SECONDS)
+            end = (self._slot + 1) * SLOT_SECONDS
+            reads_until = end - (1 - _READS_UNTIL) * SLOT_SECONDS
+            while (left := reads_until - time.monotonic()) > 0:
+                # epoll's own timeout counts milliseconds, and would depend on when the last bytes came
+                if not select.select([self._poll], [], [], left)[0]:
+                    break
+                for number, events in self._poll.poll(0, 64):
+                    self._serve(number, events)
+            awake = end - (_AWAKE_SECONDS if self._held else 0)
+            while (left := awake - time.monotonic()) > 0:
+                time.sleep(left)
+            while time.monotonic() < end:
+                pass
+            self._answer(self._slot + 1)
+
+    def _answer(self, slot: int) -> None:
+        """Send the answers of a slot."""
+        for pair in [pair for pair in self._held if pair.slot + _SLOTS <= slot]:
+            del self._held[pair]
+            self._send(pair, pair.client)
+
+    # ---- bytes --------------------------------------------------------------------------------------------------
+
+    def _serve(self, number: int, events: int) -> None:
+        if number == self._listener.fileno():
+            self._accept()
             return
-        came, pace = self._pace.slot(), self._pace
-        expects = any(name == b"expect" for name, _ in scope["headers"])  # "100 Continue" would be sent at once
+        if number == self._until:
+            self._poll.unregister(number)
+            self._listen_no_more()
+            self._ends_at = time.monotonic() + _LAST_SECONDS
+            return
+        pair, side = self._pairs.get(number, (None, None))
+        if pair is None or side is None:
+            return
+        if events & select.EPOLLOUT:
+            self._send(pair, side)
+        if pair.is_open and events & ~select.EPOLLOUT:
+            self._receive(pair, side)
 
-        async def receiving() -> Message:
-            nonlocal expects
-            if expects:
-                expects = False
-                await pace.until(came + 1)
-            return await receive()
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # it went away, or there are no more files: the next slot tries again
+            time.sleep(0.001)
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        inner.setblocking(False)
+        try:
+            inner.connect(self._gateway)
+        except OSError as error:
+            inner.close()
+            sock.close()
+            if not isinstance(error, BlockingIOError):  # it stops: others may listen on this port
+                self._listen_no_more()
+            return
+        client, gateway = _Side(sock, True), _Side(inner, False)
+        client.other, gateway.other = gateway, client
+        pair = _Pair(client, gateway)
+        for side in (client, gateway):
+            self._pairs[side.number] = (pair, side)
+            self._watch(side, _READ)
 
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                if scope["method"] in _WRITES and message["status"] < 400:
-                    await pace.until_work()
-                else:
-                    await pace.until(came + 2)
-            await send(message)
+    def _listen_no_more(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._poll.unregister(self._listener.fileno())
+            self._listener.close()
 
-        await pace.until_work()
-        await self._app(scope, receiving, sending)
+    def _receive(self, pair: _Pair, side: _Side) -> None:
+        try:
+            data = side.socket.recv(_AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._close(pair)
+            return
+        if not data:
+            side.has_ended = True
+            self._watch(side, side.events & ~_READ)
+        elif side.is_client:
+            pair.slot, pair.was_taken = self._slot, False
+        elif pair not in self._held and not side.other.waiting:
+            pair.was_taken = pair.was_taken or data.startswith(_TAKEN)
+        side.other.waiting += data
+        if side.is_client or pair.was_taken:
+            self._send(pair, side.other)
+        else:
+            self._held[pair] = None
+        if pair.is_open and len(side.other.waiting) > _MOST:
+            self._watch(side, side.events & ~_READ)
+
+    def _send(self, pair: _Pair, side: _Side) -> None:
+        if not pair.is_open:
+            return
+        try:
+            if side.waiting:
+                del side.waiting[: side.socket.send(side.waiting)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._close(pair)
+            return
+        self._watch(side, side.events | select.EPOLLOUT if side.waiting else side.events & ~select.EPOLLOUT)
+        if len(side.waiting) <= _MOST and not side.other.has_ended:
+            self._watch(side.other, side.other.events | _READ)
+        if side.other.has_ended and not side.waiting:
+            if side.is_client:
+                self._close(pair)
+            else:
+                with suppress(OSError):
+                    side.socket.shutdown(socket.SHUT_WR)
+
+    def _watch(self, side: _Side, events: int) -> None:
+        if events == side.events:
+            return
+        if not events:
+            self._poll.unregister(side.number)
+        elif side.events:
+            self._poll.modify(side.number, events)
+        else:
+            self._poll.register(side.number, events)
+        side.events = events
+
+    def _close(self, pair: _Pair) -> None:
+        pair.is_open = False
+        self._held.pop(pair, None)
+        for side in (pair.client, pair.gateway):
+            self._watch(side, 0)
+            self._pairs.pop(side.number, None)
+            side.socket.close()
 
 
-def serve_paced(app: ASGIApp, host: str, port: int, journal: Journal, **options: Any) -> None:
-    """Serve an application like :func:`peerveil.web.common.serving.serve`, with paced answers."""
-    pace = Pace()
-    serve(Paced(app, pace), host, port, journal, protocol=paced_protocol(pace), **options)
+# ---- the process that serves ------------------------------------------------------------------------------------------
 
 
-def paced_protocol(pace: Pace) -> type[asyncio.Protocol]:
-    """The server's HTTP protocol; it answers malformed requests by itself, and does so on the grid too."""
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+def serve_paced(app: "ASGIApp", host: str, port: int, journal: "Journal", **options: Any) -> None:
+    """Serve an application like :func:`peerveil.web.common.serving.serve`, behind a door."""
+    from peerveil.web.common.serving import serve
 
-    parent: Any = AutoHTTPProtocol
+    serve(app, host, port, journal, door=open_door, **options)
 
-    class PacedProtocol(parent):  # type: ignore[misc]
-        """Of one connection."""
 
-        def send_400_response(self, msg: str) -> None:
-            """Refuse what is no HTTP, two slots later."""
-            self.loop.call_at((pace.slot() + 2) * pace.seconds, self._refuse, msg)
+@contextmanager
+def open_door(listener: socket.socket, gateway: str, died: Callable[[], None]) -> Iterator[None]:
+    """Let a door listen in the place of this process, and pass everything to a socket; ``died`` is called if it ends."""
+    command = [sys.executable, "-I", "-S", __file__, str(listener.fileno()), gateway]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[listener.fileno()])  # noqa: S603
+    is_over = threading.Event()
 
-        def _refuse(self, msg: str) -> None:
-            if not self.transport.is_closing():
-                super().send_400_response(msg)
+    def wait() -> None:
+        process.wait()
+        if not is_over.is_set():
+            died()
 
-    return PacedProtocol
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        process.communicate()  # it ends when it cannot read from this process any more
+
+
+def main() -> None:
+    """A door: the number of the socket that listens, and the path of the gateway's; it ends with its standard input."""
+    import resource
+    import signal
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    Door(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.stdin.fileno()).run()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

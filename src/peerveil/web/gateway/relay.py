@@ -24,6 +24,7 @@ from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway.fence import NotLeading
 from peerveil.web.gateway.intake import Edit, Submit, Withdraw
 from peerveil.web.gateway.watch import Halted
+from peerveil.web.gateway.weeks import Ask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,8 +156,8 @@ class RelayServer(threading.Thread):
         future.add_done_callback(answer)
 
     def _request(self, kind: str, fields: list[Any]) -> Any:
-        if kind == "submit":
-            return Submit(self._gateway.space(fields[0]), *fields[1:])
+        if kind in ("submit", "ask"):
+            return (Submit if kind == "submit" else Ask)(self._gateway.space(fields[0]), *fields[1:])
         return {"edit": Edit, "withdraw": Withdraw}[kind](*fields)
 
 
@@ -279,6 +280,8 @@ def written(request: Any) -> list[Any]:
     if isinstance(request, Submit):
         own = [request.actor, request.key, request.body_hash, request.thread, request.content, request.reply_to]
         return ["submit", request.space.name, *own, request.batch, request.metadata]
+    if isinstance(request, Ask):
+        return ["ask", request.space.name, request.actor, request.thread]
     own = [request.space, request.actor, request.receipt]
     if isinstance(request, Edit):
         return ["edit", *own, request.content, request.metadata, request.key]

@@ -54,6 +54,8 @@ window = "5m"                # comments of one person this close are one sitting
 grid = "1m"                  # posts appear at whole minutes
 # quiet = { start = "22:00", end = "07:00", zone = "Europe/Zurich" }
 # deadline = 2027-01-31T23:59:00Z
+# escalate = { every = 2, epsilon_factor = "1/2", levels = 3 }  # later posts of a person and week: half, a quarter of epsilon
+# weekly_budget = "4"         # of epsilon, for the posts of one person since Monday; more is refused with 429
 # limit = "20/1h"             # of one author; more is refused with 429
 # public = true              # the feed needs no token
 # webhooks = [{ url = "https://forum.example.org/incoming", secret_env = "FORUM_SECRET" }]  # allow = ["10.0.0.0/8"]

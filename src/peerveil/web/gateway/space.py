@@ -46,6 +46,7 @@ from peerveil.timing.durations import in_words, parse_duration
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.values import read_flag, read_time
 from peerveil.web.gateway.rates import parse_limit, read_limit
+from peerveil.web.gateway.weeks import escalation, most_posts, read_escalation, weeks_in_words
 
 _MECHANISMS: Final = ("follow-up", "zero-inflated", "uniform")  # their longest delay is finite, so it can be stated
 _WEIGHT: Final = (
@@ -125,6 +126,8 @@ class Space:
     declared: bool = False
     public: bool = False
     longest: int = 20_000
+    escalate: dict[str, Any] | None = None
+    weekly_budget: str = ""  # of epsilon; for both see peerveil.web.gateway.weeks
     limit: str = ""
     """How much one author may hand in, such as ``20/1h``; nothing for no limit."""
     webhooks: tuple[Webhook, ...] = ()
@@ -143,6 +146,7 @@ class Space:
             raise BadInput(f"{self.name}.grid", got=self.grid, want="a grid from a millisecond to a day")
         for gap in {self.gap, *self.gaps.values()}:
             self._mechanism(gap)  # refuses what cannot be
+        _ = self.most_per_week
         read_limit(self.limit, f"{self.name}.limit")
 
     # ---- reading ------------------------------------------------------------------------------------------------
@@ -168,7 +172,7 @@ class Space:
         if space.mechanism == "zero-inflated" and space.base.unbatched.atom == 0:
             # the best share of posts that wait is all of them: one that is called otherwise would promise what it is not
             want = (
-                f"uniform, which it would be at epsilon {space.epsilon}; posts without delay pay above epsilon 1.4 only"
+                f"uniform, which it would be at epsilon {space.epsilon}; posts without delay pay above epsilon 2.2 only"
             )
             raise BadInput(f"{where}.mechanism", got=space.mechanism, want=want)
         return space
@@ -181,11 +185,8 @@ class Space:
     def from_json(cls, text: str) -> Self:
         """The settings from the database."""
         values = json.loads(text)
-        quiet, webhooks = values["quiet"], values["webhooks"]
-        # earlier versions wrote a list of address and variable
-        named = [
-            hook if isinstance(hook, dict) else dict(zip(("url", "secret_env"), hook, strict=True)) for hook in webhooks
-        ]
+        quiet, listed = values["quiet"], values["webhooks"]  # earlier versions wrote a list of address and variable
+        named = [hook if isinstance(hook, dict) else {"url": hook[0], "secret_env": hook[1]} for hook in listed]
         hooks = tuple(Webhook(**hook | {"allow": tuple(hook.get("allow", ()))}) for hook in named)
         built = {"quiet": None if quiet is None else Quiet(**quiet), "webhooks": hooks}
         return cls(**values | built)
@@ -197,12 +198,18 @@ class Space:
         """The mechanism with the space's own gap."""
         return self._mechanism(self.gap)
 
-    def mechanism_for(self, thread: str) -> DelayMechanism:
-        """The mechanism for a post on a thread."""
-        return self._mechanism(self.gaps.get(thread, self.gap))
+    def mechanism_for(self, thread: str, earlier: int = 0) -> DelayMechanism:
+        """The mechanism for a post on a thread, of somebody with so many earlier ones this week."""
+        return self._mechanism(self.gaps.get(thread, self.gap), earlier)
 
-    def _mechanism(self, gap: float) -> DelayMechanism:
-        return _mechanism(self.mechanism, self.epsilon, gap, self.window)
+    def _mechanism(self, gap: float, earlier: int = 0) -> DelayMechanism:
+        mechanism = _mechanism(self.mechanism, self.epsilon, gap, self.window)
+        return mechanism if self.escalate is None else escalation(mechanism, self.escalate).at(earlier)
+
+    @cached_property
+    def most_per_week(self) -> int | None:
+        """How many posts of a person and week the budget allows."""
+        return most_posts(self)
 
     @property
     def hold(self) -> int:
@@ -234,18 +241,10 @@ class Space:
         """Microseconds for which the limit counts."""
         return parse_limit(self.limit)[1]
 
-    def longest_delay(self, thread: str) -> int:
+    def longest_delay(self, thread: str, earlier: int = 0) -> int:
         """Whole seconds within which a post on a thread appears, whatever was drawn: all that its author learns."""
-        return self._longest_delays[self.gaps.get(thread, self.gap)]
-
-    @cached_property
-    def _longest_delays(self) -> dict[float, int]:
-        quiet = 0 if self.quiet is None else self.quiet.longest + self.grid_micros
-        added = self.hold + self.grid_micros + quiet
-        return {
-            gap: -(-(added + math.ceil(self._mechanism(gap).max_delay * SECOND)) // SECOND)
-            for gap in {self.gap, *self.gaps.values()}
-        }
+        added = self.hold + self.grid_micros + (0 if self.quiet is None else self.quiet.longest + self.grid_micros)
+        return -(-(added + math.ceil(self.mechanism_for(thread, earlier).max_delay * SECOND)) // SECOND)
 
     def due_at(self, arrival: int, delay: int) -> int:
         """When a post is due, in microseconds: a function of arrival + delay and of public settings."""
@@ -275,7 +274,7 @@ class Space:
     @property
     def guarantee(self) -> Guarantee:
         """What readers of the space can learn at most."""
-        return self.base.guarantee
+        return self.base.guarantee if self.escalate is None else escalation(self.base, self.escalate).guarantee
 
     def in_words(self) -> str:
         """The guarantee, and what the space adds to it, for its operator and its authors."""
@@ -285,6 +284,7 @@ class Space:
             words.append(f"On {len(self.gaps)} threads the gap is the thread's own.")
         if self.declared:
             words.append("Sittings are declared: the guarantee rests on people's answers.")
+        words += weeks_in_words(self)
         if self.deadline is not None:
             when = datetime.fromtimestamp(self.deadline / SECOND, UTC).isoformat(timespec="minutes")
             words.append(
@@ -365,6 +365,8 @@ _READERS: Final[dict[str, Callable[[Any, str], Any]]] = {
     "declared": read_flag,
     "public": read_flag,
     "longest": partial(whole, low=1, high=_LONGEST_POST),
+    "escalate": read_escalation,
+    "weekly_budget": lambda value, _: str(value),
     "limit": read_limit,
     "webhooks": _read_webhooks,
 }
