@@ -30,6 +30,7 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
+from peerveil.core.lazy import chdtrc
 from peerveil.core.result import Pictured
 from peerveil.data import Labels
 from peerveil.truth.figures import draw_reliability
@@ -48,6 +49,8 @@ _SLOPE_PRIOR: Final = ((0.8, -1.3, 0.35), (0.2, 0.0, 0.25))  # weight, mean and 
 _INTERCEPT_SPREAD: Final = 0.4
 _CLASS_SPREAD: Final = 0.7
 _NEWTON_STEPS: Final = 25
+_UNLIKELY: Final = 1e-4
+_LEAST_EXPECTED: Final = 3.0  # gold tasks of a class in a test
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,8 @@ class GoldCheck(Pictured):
         The exponent of the odds of a label (b above, its posterior mean): 1 leaves confidences as they are.
     classes
         How many classes the gold answers have.
+    likeness
+        How probable labels as unlike those of all tasks are (Pearson's test) if gold tasks are chosen at random.
     """
 
     right: np.ndarray[Any, np.dtype[np.bool_]]
@@ -79,6 +84,7 @@ class GoldCheck(Pictured):
     mean_confidence: float
     slope: float
     classes: int
+    likeness: float = 1.0
 
     @property
     def tasks(self) -> int:
@@ -125,6 +131,11 @@ class GoldCheck(Pictured):
         if self.tasks < ENOUGH:
             width = f"{100 * (high - low):.0f} points wide"
             lines.append(f"With {self.tasks} gold tasks the interval is {width}; {ENOUGH} or more are recommended.")
+        if self.likeness < _UNLIKELY:
+            lines.append(
+                "Labels of the gold tasks are of other classes than those of all tasks, as if they were not chosen at random: "
+                "then neither the interval nor calibrated values hold for all tasks."
+            )
         if self.classes == 1:
             lines.append("All gold answers are the same class, so they say nothing about tasks of other classes.")
         return lines
@@ -132,17 +143,8 @@ class GoldCheck(Pictured):
     def to_dict(self) -> dict[str, Any]:
         """The check as JSON values."""
         low, high = self.interval
-        return {
-            "tasks": self.tasks,
-            "correct": self.correct,
-            "accuracy": self.accuracy,
-            "low": low,
-            "high": high,
-            "level": LEVEL,
-            "mean_model_confidence": self.mean_model_confidence,
-            "mean_confidence": self.mean_confidence,
-            "slope": self.slope,
-        }
+        names = ("tasks", "correct", "accuracy", "mean_model_confidence", "mean_confidence", "slope", "likeness")
+        return {**{name: getattr(self, name) for name in names}, "low": low, "high": high, "level": LEVEL}
 
     draw = draw_reliability
 
@@ -219,8 +221,11 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     """The result with calibrated probabilities and abilities, and the check.
 
     **Abilities.** A worker's reports are correct with a mean probability p under the model's posteriors and p' under the
-    calibrated ones; the ability moves by (p' - p) over the contrast of the channel. To its error comes, in squares, that of the
-    accuracy of the labels, as far as the ability rests on them.
+    calibrated ones; the ability moves by (p' - p) over the contrast of the channel. To its error comes, in squares: that of the
+    accuracy of the labels, as far as the ability rests on them; and r / sqrt(3), with r the share of wrong labels. Reports do
+    not show whether a worker made the same error as the label or the answer was correct, so that a share of correct answers
+    lies anywhere within r of the share that agrees with the labels; r / sqrt(3) is the standard deviation of an even spread
+    over that range. Two such errors hold more than 95% of the abilities where workers do not differ in this.
 
     Parameters
     ----------
@@ -251,6 +256,7 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
         mean_confidence=float(confidence.mean()),
         slope=slope,
         classes=len(set(correct.tolist())),
+        likeness=_likeness(np.bincount(label[where], minlength=k), np.bincount(label, minlength=k)),
     )
     abilities, errors = _calibrated_abilities(result, answers, probabilities, check, contrast)
     return replace(result, probabilities=probabilities, abilities=abilities, standard_errors=errors, gold=check)
@@ -338,6 +344,20 @@ def spread_over_classes(model: Floats, label: Ints, confidence: Floats) -> Float
     return np.asarray(probabilities)
 
 
+def _likeness(gold: Ints, tasks: Ints) -> float:
+    """Pearson's test that the labels of gold tasks are a random part of all labels; rare classes are taken together.
+
+    >>> _likeness(np.array([15, 15]), np.array([500, 500])), _likeness(np.array([15, 15]), np.array([950, 50])) < 1e-9
+    (1.0, True)
+    """
+    expected = tasks * (gold.sum() / tasks.sum())
+    usual = expected >= _LEAST_EXPECTED
+    pairs = [*zip(gold[usual], expected[usual], strict=True), (gold[~usual].sum(), expected[~usual].sum())]
+    cells = [(count, mean) for count, mean in pairs if mean > 0]
+    statistic = sum((count - mean) ** 2 / max(mean, _LEAST_EXPECTED) for count, mean in cells)
+    return float(chdtrc(len(cells) - 1, statistic)) if len(cells) > 1 else 1.0
+
+
 def _sum_of_others(model: Floats, label: Ints) -> Floats:
     """The sum of the small probabilities, without the one that is near 1."""
     others = model.copy()
@@ -361,7 +381,8 @@ def _calibrated_abilities(
     share = (check.correct + 1) / (check.tasks + 2)
     error_of_accuracy = math.sqrt(share * (1 - share) / (check.tasks + 2))
     rests_on_labels = np.abs(k * abilities - 1) / (k - 1)
-    return abilities, np.hypot(result.standard_errors, rests_on_labels * error_of_accuracy)
+    of_labels = np.hypot(rests_on_labels * error_of_accuracy, (1 - share) / math.sqrt(3))
+    return abilities, np.hypot(result.standard_errors, of_labels)
 
 
 def _gold_codes(result: TruthResult, gold: dict[Any, Any]) -> list[tuple[int, int]]:

@@ -31,9 +31,12 @@ CONFIDENCE: Final = (
     "only gold tasks, whose correct answers are known, show how many labels are correct."
 )
 ABILITIES: Final = (
-    "The errors of abilities are those that the model implies; where people share errors, they are too small."
+    "Abilities have no interval: reports alone do not show which errors people share, so that one would be too narrow; gold "
+    "tasks give one."
 )
-GOLD_ABILITIES: Final = "The errors of abilities include that of the accuracy on gold tasks."
+GOLD_ABILITIES: Final = (
+    "Intervals of abilities (two standard errors) allow for wrong labels, and for workers who make the same errors."
+)
 _ONE_COIN, _TWO_COIN = "one ability for each worker", "an ability for each worker and class"
 _MODELS_IN_WORDS: Final = {
     "one-coin": _ONE_COIN,

@@ -48,12 +48,15 @@ class Question:
         What is guaranteed for one report.
     response
         The matrix of a response whose reports are the numbers 0, 1, ... and no classes, by answer and report.
+    are_levels
+        Whether the classes are levels that numbers were rounded to at random, so that only their mean says something.
     """
 
     classes: tuple[Any, ...]
     epsilon: Fraction | None
     guarantee: Guarantee
     response: Floats | None = None
+    are_levels: bool = False
 
     @property
     def reports(self) -> Sequence[Any]:
