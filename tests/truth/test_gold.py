@@ -21,7 +21,8 @@ from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
 from peerveil.study import run_study
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, choose_gold, randomize_answers, simulate_crowd
-from peerveil.truth.gold import read_gold, spread_over_classes, wilson
+from peerveil.truth.gold import read_gold, wilson
+from peerveil.truth.gold_fit import spread_over_classes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,15 +6,7 @@ chosen at random (:func:`choose_gold`), and their answers never enter inference,
 **Accuracy.** Of n gold tasks, x are labeled correctly. The interval is Wilson's: the accuracies A with
 |x/n - A| <= z sqrt(A (1 - A) / n).
 
-**Calibration.** With f the log odds of a label (its probability against that of all other classes together), the label c of
-a task is correct with probability sigma(a + u_c + b f). Confidences that need no calibration have a = u = 0 and b = 1; where
-people share errors b is about .3. Priors: a ~ N(0, .4^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.3, .35^2)
-with weight .8, and N(0, .25^2) (hardly any shared errors) with weight .2: thirty tasks with few wrong labels say little about
-three parameters. Confidences are posterior means, over a grid of b and, given b, by Laplace's approximation for a and u, with
-sigma(m / sqrt(1 + pi v / 8)) for the mean of sigma over N(m, v) (MacKay, 1992). A temperature of the log posteriors is the case
-of two classes with a = u = 0; with more classes it must fit the odds between the wrong ones too, and is worse
-(``python -m benchmarks.truth_gold`` compares them). A label stays the likeliest class of its task, and the ratios of the other
-classes stay, unless one would become likelier than the label.
+**Calibration**: :mod:`peerveil.truth.gold_fit`.
 """
 
 from __future__ import annotations
@@ -34,6 +26,7 @@ from peerveil.core.lazy import chdtrc
 from peerveil.core.result import Pictured
 from peerveil.data import Labels
 from peerveil.truth.figures import draw_reliability
+from peerveil.truth.gold_fit import calibrated_confidences, label_odds, spread_over_classes
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
@@ -43,12 +36,6 @@ if TYPE_CHECKING:
 ENOUGH: Final = 30  # gold tasks that are recommended
 LEAST: Final = 10  # below these nothing is calibrated
 LEVEL: Final = 0.95
-_TINY: Final = 1e-12  # of probabilities whose logarithm is taken
-_LOG_SLOPES: Final = np.linspace(-3.5, 1.0, 19)
-_SLOPE_PRIOR: Final = ((0.8, -1.3, 0.35), (0.2, 0.0, 0.25))  # weight, mean and standard deviation of ln b
-_INTERCEPT_SPREAD: Final = 0.4
-_CLASS_SPREAD: Final = 0.7
-_NEWTON_STEPS: Final = 25
 _UNLIKELY: Final = 1e-4
 _LEAST_EXPECTED: Final = 3.0  # gold tasks of a class in a test
 
@@ -240,10 +227,7 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     k, model = len(result.classes), result.probabilities
     positions = {value: code for code, value in enumerate(result.classes)}
     label = np.array([positions[value] for value in result.labels.tolist()], dtype=np.int64)
-    own = model[np.arange(label.size), label]
-    rest = model.sum(axis=1) - own
-    rest = np.where(rest < 1e-6, _sum_of_others(model, label), rest)  # the difference has lost its digits
-    odds = np.log(np.maximum(own, _TINY)) - np.log(np.maximum(rest, _TINY))
+    own, odds = label_odds(model, label)
     right = label[where] == correct
     calibrated, slope = calibrated_confidences(odds, label, odds[where], label[where], right)
     confidence = np.maximum(calibrated, 1 / k)
@@ -262,88 +246,6 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     return replace(result, probabilities=probabilities, abilities=abilities, standard_errors=errors, gold=check)
 
 
-def calibrated_confidences(
-    odds: Floats, label: Ints, gold_odds: Floats, gold_label: Ints, right: np.ndarray[Any, np.dtype[np.bool_]]
-) -> tuple[Floats, float]:
-    """The probability that each label is correct, and the mean slope b, from labels that are known to be right or wrong.
-
-    >>> odds = np.linspace(0, 10, 40)
-    >>> labels, right = np.zeros(40, dtype=int), np.arange(40) % 4 > 0  # a quarter are wrong, however sure the model is
-    >>> confidences, slope = calibrated_confidences(odds, labels, odds, labels, right)
-    >>> bool(0.68 < confidences.mean() < 0.85), bool(slope < 0.5)
-    (True, True)
-    """
-    seen, group = np.unique(gold_label, return_inverse=True)
-    design = np.column_stack([np.ones(right.size), group[:, None] == np.arange(seen.size)]).astype(np.float64)
-    precision = np.diag(np.r_[_INTERCEPT_SPREAD**-2.0, np.full(seen.size, _CLASS_SPREAD**-2.0)])
-    place = np.searchsorted(seen, label)
-    is_seen = seen[np.minimum(place, seen.size - 1)] == label
-    evidence, means = [], np.empty((_LOG_SLOPES.size, label.size))
-    for row, log_slope in enumerate(_LOG_SLOPES):
-        fixed = math.exp(log_slope) * gold_odds
-        offset, log_evidence, covariance = _laplace(design, fixed, right, precision)
-        group_mean = offset[0] + np.r_[offset[1:], 0.0]
-        own = covariance[0, 0] + 2 * covariance[0, 1:] + np.diag(covariance)[1:]
-        group_variance = np.r_[own, covariance[0, 0] + _CLASS_SPREAD**2]  # the last: a class without a gold task
-        at = np.where(is_seen, np.minimum(place, seen.size - 1), seen.size)
-        m = group_mean[at] + math.exp(log_slope) * odds
-        means[row] = _sigmoid(m / np.sqrt(1 + math.pi * group_variance[at] / 8))
-        evidence.append(log_evidence + _log_slope_prior(log_slope))
-    weight = np.exp(np.array(evidence) - max(evidence))
-    weight /= weight.sum()
-    return weight @ means, float(weight @ np.exp(_LOG_SLOPES))
-
-
-def _laplace(design: Floats, fixed: Floats, right: Any, precision: Floats) -> tuple[Floats, float, Floats]:
-    """Laplace's approximation of a logistic regression with normal priors: mode, log evidence, covariance."""
-    mode = np.zeros(precision.shape[0])
-    for _ in range(_NEWTON_STEPS):
-        p = _sigmoid(design @ mode + fixed)
-        gradient = design.T @ (right - p) - precision @ mode
-        hessian = (design.T * (p * (1 - p))) @ design + precision
-        step = np.linalg.solve(hessian, gradient)
-        mode = mode + step / max(1.0, float(np.abs(step).max()))  # no step longer than 1: then every fit converged
-        if np.abs(step).max() < 1e-9:
-            break
-    score = design @ mode + fixed
-    log_likelihood = -float(np.logaddexp(0, np.where(right, -score, score)).sum())
-    log_evidence = log_likelihood - 0.5 * float(mode @ precision @ mode) - 0.5 * float(np.linalg.slogdet(hessian)[1])
-    return mode, log_evidence, np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-
-
-def _log_slope_prior(x: float) -> float:
-    return math.log(sum(w / s * math.exp(-0.5 * ((x - m) / s) ** 2) for w, m, s in _SLOPE_PRIOR))
-
-
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
-
-
-def spread_over_classes(model: Floats, label: Ints, confidence: Floats) -> Floats:
-    """Probabilities in which each label has its confidence and stays the likeliest; the others keep their ratios if they can.
-
-    >>> spread_over_classes(np.array([[0.90, 0.08, 0.02]]), np.array([0]), np.array([0.5])).round(3).tolist()
-    [[0.5, 0.4, 0.1]]
-    >>> spread_over_classes(np.array([[0.90, 0.08, 0.02]]), np.array([0]), np.array([0.4])).round(3).tolist()
-    [[0.4, 0.4, 0.2]]
-    """
-    rows, k = np.arange(label.size), model.shape[1]
-    others = model.copy()
-    others[rows, label] = 0.0
-    total = others.sum(axis=1, keepdims=True)
-    even = np.full_like(others, 1 / (k - 1))
-    even[rows, label] = 0.0
-    others = np.where(total > 0, others / np.where(total > 0, total, 1.0), even)
-    # a share m of the even distribution, as small as keeps (1 - c) ((1 - m) top + m / (k - 1)) at c or below
-    top, left = others.max(axis=1), 1 - confidence
-    excess = np.maximum(left * top - confidence, 0.0)
-    spare = np.maximum(left * (top - 1 / (k - 1)), _TINY)
-    mixed = np.minimum(excess / spare, 1.0)[:, None]
-    probabilities = left[:, None] * ((1 - mixed) * others + mixed * even)
-    probabilities[rows, label] = confidence
-    return np.asarray(probabilities)
-
-
 def _likeness(gold: Ints, tasks: Ints) -> float:
     """Pearson's test that the labels of gold tasks are a random part of all labels; rare classes are taken together.
 
@@ -356,13 +258,6 @@ def _likeness(gold: Ints, tasks: Ints) -> float:
     cells = [(count, mean) for count, mean in pairs if mean > 0]
     statistic = sum((count - mean) ** 2 / max(mean, _LEAST_EXPECTED) for count, mean in cells)
     return float(chdtrc(len(cells) - 1, statistic)) if len(cells) > 1 else 1.0
-
-
-def _sum_of_others(model: Floats, label: Ints) -> Floats:
-    """The sum of the small probabilities, without the one that is near 1."""
-    others = model.copy()
-    others[np.arange(label.size), label] = 0.0
-    return np.asarray(others.sum(axis=1))
 
 
 def _calibrated_abilities(
