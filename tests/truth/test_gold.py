@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
-from benchmarks.truth_gold import calibration_error, measure
+from benchmarks.truth_gold import LEAST_TASKS, calibration_error, chosen_priors, measure
 from scipy.stats import binomtest
 from tests.cli.runner import run
 from tests.truth.test_confidence import misled
@@ -19,10 +19,11 @@ from tests.truth.test_confidence import misled
 from peerveil import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
+from peerveil.papers.reproduce.truth import SETS, read_set
 from peerveil.study import run_study
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, choose_gold, randomize_answers, simulate_crowd
-from peerveil.truth.gold import read_gold, wilson
-from peerveil.truth.gold_fit import spread_over_classes
+from peerveil.truth.gold import _likeness, read_gold, wilson
+from peerveil.truth.gold_fit import PRIOR, spread_over_classes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -260,13 +261,55 @@ def test_a_study_reports_accuracy_with_gold_tasks(tmp_path: Path) -> None:
     assert not list((done.folder / "public").rglob("gold-check.csv"))
 
 
+def test_gold_tasks_of_other_classes_than_the_rest_are_noticed() -> None:
+    reports, truth = sent()
+    labels = dict(PrivateMajority(epsilon=4).fit(reports).frame().select("task", "label").iter_rows())
+    picked = [task for task in truth if labels[task] == 1][:30]
+    for tasks, noticed in ((picked, True), (choose_gold(list(truth), seed=3), False)):
+        check = PrivateMajority(epsilon=4, gold={task: truth[task] for task in tasks}).fit(reports).gold
+        assert check is not None
+        assert any("other classes than those of all tasks" in line for line in check.cautions) == noticed
+    rng, shares = np.random.default_rng(1), np.array([700, 250, 50])
+    drawn = rng.multivariate_hypergeometric(shares, 30, 2000)
+    chance = np.mean([_likeness(row, shares) < 1e-3 for row in drawn])
+    assert chance < 0.01
+
+
+def test_abilities_have_an_interval_with_gold_tasks_alone() -> None:
+    """It holds the share of correct answers even of people who make the errors of the labels, or never do."""
+    reports, truth = sent()
+    answers = misled()[0].frame
+    share = dict(
+        answers.group_by("worker").agg((pl.col("label") == pl.col("task").replace_strict(truth)).mean()).iter_rows()
+    )
+    plain, checked = (PrivateDawidSkene(epsilon=4, gold=gold) for gold in (None, chosen(truth)))
+    before, after = plain.fit(reports), checked.fit(reports)
+    assert "Abilities have no interval" in str(before)
+    assert "Intervals of abilities" in str(after)
+    drawn = [[text.get_text() for text in fit.plot().get_legend().get_texts()] for fit in (before, after)]
+    assert ["two standard errors" in texts for texts in drawn] == [False, True]
+    held = [
+        np.mean([abs(row[2] - share[row[0]]) <= 2 * row[3] for row in fit.workers_.frame().rows()])
+        for fit in (plain, checked)
+    ]
+    assert held[0] < 0.9 < 0.97 < held[1]
+
+
+@pytest.mark.slow
+def test_the_priors_are_those_that_the_sets_choose() -> None:
+    names = [name for name in SETS if len(read_set(name).truths()) >= LEAST_TASKS]
+    priors = chosen_priors(names, 8, 30, 4.0)
+    assert priors[""] == PRIOR
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["weather_cf_amt", "music_genre", "zencrowd_us", "sentiment_polarity_amt", "adult_content2"]
 )
 def test_thirty_gold_tasks_calibrate_real_sets(name: str) -> None:
-    found = measure(name)
+    found = measure(name, seeds=10)
     assert found.after <= 0.09
     assert found.after < found.before
-    assert found.interval >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / 200)
+    assert found.interval >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / 100)
+    assert found.abilities_after >= 0.93
     assert found.abilities_after > found.abilities_before

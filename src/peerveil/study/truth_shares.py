@@ -90,6 +90,7 @@ class EstimateShares(Action["Labels"]):
     )
     publishes = "the shares with their intervals, and the comparisons that were terms for"
     kinds = ("labels",)
+    reads_polls = True
     calls = "peerveil.truth:estimate_shares"
     examples = (
         "poll.csv --randomized --epsilon 1 --classes yes,no",
@@ -237,6 +238,10 @@ class EstimateShares(Action["Labels"]):
             )
             more = self._further(path, source)
         outcome = _outcome(result)
+        if self.margins or self.weights:
+            how = f"the column {self.weights}" if self.weights else "known shares by " + ", ".join(source["margins"])
+            beside = "; the cross table is not" if self.second else ""
+            outcome.public.findings.append(f"Reports are weighted by {how}{beside}.")
         for name, finding, caption in more:
             part = outcome.public
             part.findings.append(f"{finding.summary()[0].upper()}{finding.summary()[1:]}.")
