@@ -277,11 +277,10 @@ def test_gold_tasks_of_other_classes_than_the_rest_are_noticed() -> None:
 
 def test_abilities_have_an_interval_with_gold_tasks_alone() -> None:
     """It holds the share of correct answers even of people who make the errors of the labels, or never do."""
-    reports, truth = sent()
-    answers = misled()[0].frame
-    share = dict(
-        answers.group_by("worker").agg((pl.col("label") == pl.col("task").replace_strict(truth)).mean()).iter_rows()
-    )
+    answers, truth = misled()
+    reports = randomize_answers(answers, epsilon=4, classes=2, randomness=Randomness.simulation(1)).operator.answers
+    right = pl.col("label") == pl.col("task").replace_strict(truth)
+    share = dict(answers.frame.group_by("worker").agg(right.mean()).iter_rows())
     plain, checked = (PrivateDawidSkene(epsilon=4, gold=gold) for gold in (None, chosen(truth)))
     before, after = plain.fit(reports), checked.fit(reports)
     assert "Abilities have no interval" in str(before)
