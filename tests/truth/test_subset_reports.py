@@ -325,3 +325,38 @@ def test_spark_reads_lists_and_scales_as_memory_does(model: str, tmp_path: Path)
     where: dict[str, Any] = {"engine": "spark", "connection": connect("spark")}
     alike(of_lists(lists, model), of_lists(tmp_path / "lists.parquet", model, **where))
     alike(of_a_scale(scales), of_a_scale(tmp_path / "scales.parquet", **where))
+
+
+# ---- scales and numbers as an action -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--response number --bounds 0:80", "Estimated with a 95% interval: mean"),
+        ("--response ordered --classes 1,2,3,4,5 --mean --column label=scale", "; mean "),
+        ("--response number", "--bounds: got nothing, need such as 0:100"),
+        ("--response ordered", "--classes: got nothing, need the classes, in their order"),
+        ("--response number --bounds 0:80 --classes 3", "levels between the bounds"),
+        ("--response number --bounds 0:80 --on region", "compare groups instead"),
+        ("--bounds 0:80 --classes 3", "need response number beside it"),
+        ("--response ordered --classes 1,2,3 --column label=scale", "reports: got "),
+    ],
+)
+def test_the_command_reads_scales_and_numbers(
+    options: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, folder = tmp_path / "poll.csv", tmp_path / "out"
+    scale_and_hours().rename({"hours": "label"}).write_csv(path)
+    given = ["truth", "shares", str(path), "--randomized", "--epsilon", "1", "--group", "region", *options.split()]
+    code, text, error = run(capsys, *given, "--out", str(folder))
+    assert (code == 0) == said.startswith(("Estimated", "; mean"))
+    assert said in text + error
+    if code == 0:
+        mean = pl.read_csv(folder / "public" / "groups.csv")["mean"]
+        name, response = ("label", NumberResponse(1, low=0, high=80))
+        if "ordered" in options:
+            name, response = ("scale", OrderedResponse(1, [1, 2, 3, 4, 5]))
+        settings: dict[str, Any] = {"columns": {"label": name}, "response": response, "scores": True}
+        groups = compare_groups(path, group="region", **settings)
+        np.testing.assert_allclose(mean, groups.frame()["mean"])

@@ -309,7 +309,6 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
 
     from peerveil.core.guarantee import ONE_ANSWER
     from peerveil.data.table import plural
-    from peerveil.truth.guarantee import whole_person
 
     table = inputs.table
     tasks, answers, people = len(result.tasks), int(result.loads.sum()), result.loads.size
@@ -346,6 +345,10 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
     unit = result.guarantee.unit
     if unit == result.person_guarantee.unit:
         outcome.protect("everything one person reports", result.person_guarantee)
+    elif result.largest_total is not None:  # people chose their epsilons
+        outcome.protect("one answer", result.guarantee)
+        largest = f"everything the person with the largest total answered ({result.largest_total[0]:,} answers)"
+        outcome.protect(largest, result.person_guarantee)
     else:  # how many tasks each answered is not hidden
         item, loads = "one answer" if unit == ONE_ANSWER else unit, (result.typical, result.most)
         outcome.protect_person(item, "person", "answered ({} answers)", loads, result.guarantee_of)
@@ -353,8 +356,8 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
         "Somebody who sees the answers that everybody sent learns about one answer at most what the guarantee states; labels and "
         "abilities are computed from them and reveal no more."
     ]
-    if person := whole_person(result.guarantee, result.person_guarantee, result.most):
-        outcome.attack.append(person)
+    if result.person_in_words:
+        outcome.attack.append(result.person_in_words)
     if table is not None and table.has_truth:
         accuracy, balanced = result.accuracy(table.truths())
         private.findings.append(

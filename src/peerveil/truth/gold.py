@@ -211,7 +211,7 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     calibrated ones; the ability moves by (p' - p) over the contrast of the channel. To its error comes, in squares: that of the
     accuracy of the labels, as far as the ability rests on them; and r / sqrt(3), with r the share of wrong labels. Reports do
     not show whether a worker made the same error as the label or the answer was correct, so that a share of correct answers
-    lies anywhere within r of the share that agrees with the labels; r / sqrt(3) is the standard deviation of an even spread
+    can be anywhere within r of the share that agrees with the labels; r / sqrt(3) is the standard deviation of an even spread
     over that range. Two such errors hold more than 95% of the abilities where workers do not differ in this.
 
     Parameters

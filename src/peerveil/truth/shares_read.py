@@ -45,7 +45,7 @@ REPORTS: Final = TableSchema(
             "worker", "id", "a person's id in every row, or in none", "who sent it", required=False, empty_is_absent=True,
             other_names=LABELS["worker"].other_names,
         ),
-        Column("epsilon", "number", "a number above 0", "the person's epsilon", required=False, empty_is_absent=True),
+        LABELS["epsilon"],
     ),
     identity=("worker", "label", "label"),
     further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),

@@ -212,7 +212,9 @@ def inspect(file: DataFile) -> dict[str, Any]:
         kinds = [] if guess is None else [guess[0].lower()]
         result["guess"] = {} if guess is None else {"kind": kinds[0], "columns": guess[1]}
     if is_answer_file(file.path):
-        line = "randomized answers that state their own epsilon and classes: use `peerveil truth infer` or `truth shares`"
+        line = (
+            "randomized answers that state their own epsilon and classes: use `peerveil truth infer` or `truth shares`"
+        )
         return {**result, "problems": {"labels": {"lines": [f"{file.name}: {line}"], "total": 1}}}
     for kind in kinds:
         reader: Any = getattr(data, kind.capitalize())
