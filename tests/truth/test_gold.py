@@ -285,7 +285,7 @@ def test_abilities_have_an_interval_with_gold_tasks_alone() -> None:
     before, after = plain.fit(reports), checked.fit(reports)
     assert "Abilities have no interval" in str(before)
     assert "Intervals of abilities" in str(after)
-    drawn = [[text.get_text() for text in fit.plot().get_legend().get_texts()] for fit in (before, after)]
+    drawn = [[str(artist.get_label()) for artist in fit.plot().collections] for fit in (before, after)]
     assert ["two standard errors" in texts for texts in drawn] == [False, True]
     held = [
         np.mean([abs(row[2] - share[row[0]]) <= 2 * row[3] for row in fit.workers_.frame().rows()])

@@ -185,7 +185,7 @@ def test_agreement_of_ten_classes_is_that_of_the_answers(tmp_path: Path) -> None
     for name in ("krippendorff", "fleiss"):
         found, real = getattr(result, name), getattr(plain, name)
         assert abs(found.value - real.value) < 5 * found.standard_error
-        assert found.standard_error < 0.1
+        assert found.standard_error < 0.2
         assert found.of_reports < 0.5 * real.value
     assert result.reports == 9000
     table.write_parquet(tmp_path / "reports.parquet")
@@ -354,9 +354,8 @@ def test_the_command_reads_scales_and_numbers(
     assert said in text + error
     if code == 0:
         mean = pl.read_csv(folder / "public" / "groups.csv")["mean"]
-        name, response = ("label", NumberResponse(1, low=0, high=80))
-        if "ordered" in options:
-            name, response = ("scale", OrderedResponse(1, [1, 2, 3, 4, 5]))
-        settings: dict[str, Any] = {"columns": {"label": name}, "response": response, "scores": True}
+        responses = {"label": NumberResponse(1, low=0, high=80), "scale": OrderedResponse(1, [1, 2, 3, 4, 5])}
+        name = "scale" if "ordered" in options else "label"
+        settings: dict[str, Any] = {"columns": {"label": name}, "response": responses[name], "scores": True}
         groups = compare_groups(path, group="region", **settings)
         np.testing.assert_allclose(mean, groups.frame()["mean"])

@@ -115,13 +115,13 @@ def claims() -> Iterator[Claim]:
     more = "the answer is named with the probability that belongs to epsilon 1.5, the claim is 1"
     peak = "a fifth of the reports is the answer itself, added to the near ones"
     late = "a quarter of the bits is set by the number itself, after the response"
-    for name, mechanism, pair, fault in (
+    for name, broken, pair, fault in (
         ("subset that always names the answer", _answer_always_named, far[0], in_all),
         ("subset with the threshold of epsilon 1.5", stronger, far[0], more),
         ("ordered response with a peak", _nearest_level, far[0], peak),
         ("number rounded after the response", _rounded_level, bounds[0], late),
     ):
-        yield answer(name=name, mechanism=mechanism, pairs=(pair,), fault=fault)
+        yield answer(name=name, mechanism=broken, pairs=(pair,), fault=fault)
     yield count(
         name="Laplace at half scale",
         mechanism=partial(_laplace, 0.5),

@@ -369,9 +369,9 @@ class PlanAction(Action[Table]):
         rows = [
             ["none" if pair == ("epsilon", None) else pair[1] for pair in row.items()] for row in frame.rows(named=True)
         ]
-        options = {"public": bool(self.publishes), "cells": (frame.columns, rows)} | options
+        filled: dict[str, Any] = {"public": bool(self.publishes), "cells": (frame.columns, rows)} | options
         outcome = Outcome(self.question, self.costs_nothing)
-        outcome.add_result("plan", plan, plan.recommendation, self.caption, **options)
+        outcome.add_result("plan", plan, plan.recommendation, self.caption, **filled)
         return outcome
 
     def run(self, inputs: Inputs[Table], context: Context) -> Outcome:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from peerveil.study.execute import Context, Inputs, StudyFile
     from peerveil.truth.agreement_result import Agreement, AnnotatorAgreement
 
-_SAME_PEOPLE = "Intervals are for other tasks and the same people; other people may agree more or less."
 _CAPTION = "Agreement with its intervals, corrected for the randomization, and what the reports alone would show."
 
 
@@ -92,7 +91,7 @@ class EstimateAgreement(Action["Labels"]):
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Estimate."""
         result, people = self._measured(inputs)
-        part = OutcomePart(f"{result.summary()}.", [f"{result.summary()}.", _SAME_PEOPLE], result.to_dict())
+        part = OutcomePart(f"{result.summary()}.", [f"{result.summary()}.", result.about_intervals], result.to_dict())
         part.json("agreement.json", result)
         outcome = Outcome.guaranteed("How far do people agree?", result.guarantee, public=part)
         outcome.mark = result.mark

@@ -218,7 +218,7 @@ class Response(NamingResponse):
         """The probability of each single other class."""
         return Fraction(self.share, 2**self.bits)
 
-    size: ClassVar[int] = 1  # classes in a report
+    size: ClassVar[int] = 1  # type: ignore[misc]  # classes in a report: the same for all
     width: ClassVar[int] = 1  # numbers that a draw holds at once
 
     def probabilities(self, answer: int) -> list[Fraction]:
