@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 ENOUGH: Final = 30  # gold tasks that are recommended
 LEAST: Final = 10  # below these nothing is calibrated
 LEVEL: Final = 0.95
+_TINY: Final = 1e-12
 _UNLIKELY: Final = 1e-4
 _LEAST_EXPECTED: Final = 3.0  # gold tasks of a class in a test
 
@@ -214,6 +215,10 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     can be anywhere within r of the share that agrees with the labels; r / sqrt(3) is the standard deviation of an even spread
     over that range. Two such errors hold more than 95% of the abilities where workers do not differ in this.
 
+    A worker's own reports on gold tasks then count, too: estimate a with variance V, of which the model's own error e^2, and the
+    share D that these reports show, with variance s^2, become (1 - w) a + w D, with the w from 0 to 1 for which the variance is
+    smallest if e and s are wholly correlated (both rest on these reports): (1 - w)^2 V + w^2 s^2 + 2 w (1 - w) e s.
+
     Parameters
     ----------
     result, answers
@@ -242,7 +247,9 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
         classes=len(set(correct.tolist())),
         likeness=_likeness(np.bincount(label[where], minlength=k), np.bincount(label, minlength=k)),
     )
-    abilities, errors = _calibrated_abilities(result, answers, probabilities, check, contrast)
+    truth = np.full(label.size, -1)
+    truth[where] = correct
+    abilities, errors = _calibrated_abilities(result, answers, probabilities, check, contrast, truth)
     return replace(result, probabilities=probabilities, abilities=abilities, standard_errors=errors, gold=check)
 
 
@@ -261,9 +268,9 @@ def _likeness(gold: Ints, tasks: Ints) -> float:
 
 
 def _calibrated_abilities(
-    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: Floats
+    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: Floats, truth: Ints
 ) -> tuple[Floats, Floats]:
-    """Abilities and their errors under calibrated probabilities."""
+    """Abilities and their errors under calibrated probabilities, and with the reports on gold tasks (``truth`` is not -1)."""
     k, workers = len(result.classes), result.abilities.size
     place = result.tasks.search_sorted(answers.tasks).to_numpy()  # of each task of the answers in the result
     task = place[np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))]
@@ -277,7 +284,20 @@ def _calibrated_abilities(
     error_of_accuracy = math.sqrt(share * (1 - share) / (check.tasks + 2))
     rests_on_labels = np.abs(k * abilities - 1) / (k - 1)
     of_labels = np.hypot(rests_on_labels * error_of_accuracy, (1 - share) / math.sqrt(3))
-    return abilities, np.hypot(result.standard_errors, of_labels)
+    own, total = result.standard_errors, np.hypot(result.standard_errors, of_labels)
+    # the reports on gold tasks; one of a subset response has a row for each class that it names
+    known = truth[task] >= 0
+    named = np.bincount(answers.worker, minlength=workers) / np.maximum(sent, 1)
+    gold = np.bincount(answers.worker[known], minlength=workers) / np.maximum(named, 1)
+    hits = np.bincount(answers.worker[known & (answers.label == truth[task])], minlength=workers)
+    other = (named - contrast) / k  # P(a class is named that is not the answer)
+    expected = np.clip(other + contrast * abilities, 1e-6, 1 - 1e-6)
+    some = np.maximum(gold, 1)
+    shown, error = (hits / some - other) / contrast, np.sqrt(expected * (1 - expected) / some) / contrast
+    shared = own * error
+    w = np.clip((total**2 - shared) / np.maximum(total**2 + error**2 - 2 * shared, _TINY), 0, 1) * (gold > 0)
+    variance = (1 - w) ** 2 * total**2 + w**2 * error**2 + 2 * w * (1 - w) * shared
+    return np.clip((1 - w) * abilities + w * shown, 0.0, 1.0), np.sqrt(variance)
 
 
 def _gold_codes(result: TruthResult, gold: dict[Any, Any]) -> list[tuple[int, int]]:
