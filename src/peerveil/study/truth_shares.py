@@ -88,7 +88,7 @@ class EstimateShares(Action["Labels"]):
         "truth randomize` or the collection service wrote, which states its own epsilon and classes. People who chose their own "
         "epsilon have it in a column epsilon. With group, second or on the shares are also compared, crossed or explained."
     )
-    publishes = "the shares with their intervals, and the comparisons that were terms for"
+    publishes = "the shares with their intervals, and the comparisons that were asked for"
     kinds = ("labels",)
     reads_polls = True
     calls = "peerveil.truth:estimate_shares"
@@ -262,7 +262,7 @@ class EstimateShares(Action["Labels"]):
         return outcome
 
     def _further(self, path: Any, source: dict[str, Any]) -> list[tuple[str, SharesBase, str]]:
-        """The comparison, the cross table and the regression, where they are terms for."""
+        """The comparison, the cross table and the regression, where they are asked for."""
         from peerveil.truth.shares_cross import cross_table
         from peerveil.truth.shares_groups import compare_groups
         from peerveil.truth.shares_regression import logistic_regression
