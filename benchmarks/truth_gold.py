@@ -12,11 +12,11 @@ of the tasks with known truth that are not gold:
   1.5 on its logarithm).
 
 ``interval`` is how often Wilson's interval of the gold tasks holds the accuracy on all tasks with known truth. ``abilities``
-is how often two standard errors hold a worker's share of correct answers, for workers with 20 answers to tasks with known
-truth or more: those that the model implies (of which no interval is made), and those with gold tasks; ``width`` is the median
-width of the latter, from the lower to the upper end. Gold tasks must be a random part of all tasks. In adult content2, 3% of
-the tasks have a known truth, and other classes than the rest, so that abilities are those of a crowd that answered these tasks
-alone.
+is how often an interval holds a worker's share of correct answers, for workers with 20 answers to tasks with known truth or
+more: two standard errors of the model (of which no interval is made), and the interval with gold tasks; ``width`` is the
+median width of the latter, from the lower to the upper end. Gold tasks must be a random part of all tasks. In adult content2,
+3% of the tasks have a known truth, and other classes than the rest, so that abilities are those of a crowd that answered these
+tasks alone.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def measure(
                     *(calibration_error(confidence, right[others]) for confidence in confidences),
                     low <= right.mean() <= high,
                     *(_covered(crowd, one) for one in (crowd.result, after)),
-                    float(np.median(4 * after.standard_errors[crowd.usable])),
+                    float(np.median(_ends(after)[crowd.usable] @ [-1, 1])),
                 ]
             )
         rows.append(np.mean(found, axis=0))
@@ -228,10 +228,17 @@ def _checked(case: Case, gold: Array) -> TruthResult:
     return calibrate(case.result, answers, case.answers, np.array([case.contrast]))
 
 
+def _ends(result: TruthResult) -> Array:
+    """The intervals of abilities; without gold tasks two standard errors of the model."""
+    if result.ability_intervals is not None:
+        return result.ability_intervals
+    return result.abilities[:, None] + 2 * result.standard_errors[:, None] * [-1, 1]
+
+
 def _covered(case: Case, result: TruthResult) -> float:
-    """How often two standard errors hold a worker's share of correct answers."""
-    far = np.abs(result.abilities - case.share) > 2 * result.standard_errors
-    return 1 - float(far[case.usable].mean())
+    """How often an interval holds a worker's share of correct answers."""
+    low, high = _ends(result).T
+    return float(((low <= case.share) & (case.share <= high))[case.usable].mean())
 
 
 def _tempered(posterior: Array, correct: Array, gold: Array) -> Array:

@@ -153,7 +153,7 @@ def test_extreme_gold_gives_finite_confidences(case: str) -> None:
     assert np.isfinite(result.probabilities).all()
     assert (result.confidence >= 0.5).all()
     assert (result.confidence < 1).all()
-    assert np.isfinite(result.standard_errors).all()
+    assert np.isfinite(result.ability_intervals).all()
     assert (check.interval[1] == 1.0) == (case != "all wrong")
     assert any("12 gold tasks" in line for line in check.cautions)
     assert any("same class" in line for line in check.cautions) == (case == "one class")
@@ -283,12 +283,28 @@ def test_abilities_have_an_interval_with_gold_tasks_alone() -> None:
     share = dict(answers.frame.group_by("worker").agg(right.mean()).iter_rows())
     fits = [PrivateDawidSkene(epsilon=4, gold=gold) for gold in (None, chosen(truth), chosen(truth, 200))]
     before, after, much = (fit.fit(reports) for fit in fits)
-    assert np.median(much.standard_errors) < 0.75 * np.median(after.standard_errors)  # own gold answers count
+    assert before.ability_intervals is None
+    assert after.ability_intervals is not None
+    assert much.ability_intervals is not None
+    widths = [np.median(result.ability_intervals @ [-1, 1]) for result in (after, much)]
+    assert widths[1] < 0.75 * widths[0]  # own gold answers count
+    assert (before.standard_errors == after.standard_errors).all()
     assert "Abilities have no interval" in str(before)
     assert "Intervals of abilities" in str(after)
     drawn = [[str(artist.get_label()) for artist in fit.plot().collections] for fit in (before, after)]
-    assert ["two standard errors" in texts for texts in drawn] == [False, True]
-    held = [np.mean([abs(row[2] - share[row[0]]) <= 2 * row[3] for row in fit.workers_.frame().rows()]) for fit in fits]
+    assert ["95% interval" in texts for texts in drawn] == [False, True]
+    frame = (
+        fits[0]
+        .workers_.frame()
+        .with_columns(
+            lower=pl.col("ability") - 2 * pl.col("standard_error"),
+            upper=pl.col("ability") + 2 * pl.col("standard_error"),
+        )
+    )
+    held = [
+        np.mean([row["lower"] <= share[row["worker"]] <= row["upper"] for row in rows.iter_rows(named=True)])
+        for rows in (frame, *(fit.workers_.frame() for fit in fits[1:]))
+    ]
     assert held[0] < 0.9
     assert min(held[1:]) > 0.96
 

@@ -338,7 +338,7 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
     outcome = Outcome.guaranteed(question, result.guarantee, public=part)
     outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
-    intervals = "" if result.gold is None else ", with intervals of two standard errors"
+    intervals = "" if result.gold is None else ", with 95% intervals"
     caption = f"Estimated abilities, from the lowest to the highest{intervals}."
     add_gold(outcome, result, gold_of(inputs))
     outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)

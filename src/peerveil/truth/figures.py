@@ -29,10 +29,10 @@ def draw_abilities(result: TruthResult, ax: Axes) -> None:
     order = np.argsort(result.abilities, kind="stable")
     chosen = order[np.linspace(0, order.size - 1, min(order.size, _MOST_BARS)).astype(int)]
     place = np.linspace(0, 100, chosen.size)
-    ability, error = result.abilities[chosen], result.standard_errors[chosen]
-    if result.gold is not None:
-        low, high = np.clip(ability - 2 * error, 0, 1), np.clip(ability + 2 * error, 0, 1)
-        ax.vlines(place, low, high, color=COLORS["private"], alpha=0.35, lw=1.5, label="two standard errors")
+    ability = result.abilities[chosen]
+    if result.ability_intervals is not None:
+        low, high = result.ability_intervals[chosen].T
+        ax.vlines(place, low, high, color=COLORS["private"], alpha=0.35, lw=1.5, label="95% interval")
     size = 6 + 30 * np.sqrt(result.loads[chosen] / max(1, int(result.loads.max())))
     label = "ability (larger: more answers)"
     ax.scatter(place, np.clip(ability, 0, 1), s=size, color=COLORS["private"], zorder=3, label=label)

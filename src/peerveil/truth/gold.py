@@ -249,8 +249,8 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     )
     truth = np.full(label.size, -1)
     truth[where] = correct
-    abilities, errors = _calibrated_abilities(result, answers, probabilities, check, contrast, truth)
-    return replace(result, probabilities=probabilities, abilities=abilities, standard_errors=errors, gold=check)
+    abilities, intervals = _calibrated_abilities(result, answers, probabilities, check, contrast, truth)
+    return replace(result, probabilities=probabilities, abilities=abilities, ability_intervals=intervals, gold=check)
 
 
 def _likeness(gold: Ints, tasks: Ints) -> float:
@@ -270,7 +270,7 @@ def _likeness(gold: Ints, tasks: Ints) -> float:
 def _calibrated_abilities(
     result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: Floats, truth: Ints
 ) -> tuple[Floats, Floats]:
-    """Abilities and their errors under calibrated probabilities, and with the reports on gold tasks (``truth`` is not -1)."""
+    """Abilities and their intervals under calibrated probabilities and reports on gold tasks (whose ``truth`` is not -1)."""
     k, workers = len(result.classes), result.abilities.size
     place = result.tasks.search_sorted(answers.tasks).to_numpy()  # of each task of the answers in the result
     task = place[np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))]
@@ -297,7 +297,8 @@ def _calibrated_abilities(
     shared = own * error
     w = np.clip((total**2 - shared) / np.maximum(total**2 + error**2 - 2 * shared, _TINY), 0, 1) * (gold > 0)
     variance = (1 - w) ** 2 * total**2 + w**2 * error**2 + 2 * w * (1 - w) * shared
-    return np.clip((1 - w) * abilities + w * shown, 0.0, 1.0), np.sqrt(variance)
+    final, half = np.clip((1 - w) * abilities + w * shown, 0.0, 1.0), 2 * np.sqrt(variance)
+    return final, np.clip(np.column_stack([final - half, final + half]), 0.0, 1.0)
 
 
 def _gold_codes(result: TruthResult, gold: dict[Any, Any]) -> list[tuple[int, int]]:
