@@ -293,7 +293,7 @@ def test_an_interval_that_hangs_on_one_task_is_unlimited() -> None:
 def test_what_people_add_is_what_leaving_them_out_takes_away(k: int, seed: int) -> None:
     """Against tables without one person's reports on one task, and the slopes of each coefficient; on every engine alike."""
     rng = np.random.default_rng(seed)
-    rows = [(t, w, int(rng.integers(k))) for t in range(12) for w in rng.permutation(6)[: 2 + t % 4].tolist()]
+    rows = [(t, f"w{w}", int(rng.integers(k))) for t in range(12) for w in rng.permutation(6)[: 2 + t % 4]]
     rows += [(0, rows[0][1], int(rng.integers(k)))]  # somebody answered twice
     channel = Channel.of(2.0, k)
 
@@ -304,11 +304,11 @@ def test_what_people_add_is_what_leaving_them_out_takes_away(k: int, seed: int) 
     sums = counts.tasks @ counts.features
     for name, gradient in gradients(counts).items():
         slope = np.r_[gradient[:6], gradient.votes, gradient.shares]
-        influence: dict[tuple[int, int], float] = {}
+        influence: dict[tuple[int, str], float] = {}
         for task, worker in {row[:2] for row in rows}:
             rest = count_in_memory(table([row for row in rows if row[:2] != (task, worker)]), k)
             influence[task, worker] = float(slope @ (sums - rest.tasks @ rest.features))
-        people = [sum(value for pair, value in influence.items() if pair[1] == w) for w in range(6)]
+        people = [sum(value for pair, value in influence.items() if pair[1] == f"w{w}") for w in range(6)]
         squares = [float(np.var(values) * len(values)) for values in (people, list(influence.values()))]
         spread = counts.spreads[name]
         assert (spread.people, spread.answers) == (6, len(influence))
@@ -320,14 +320,14 @@ def test_what_people_add_is_what_leaving_them_out_takes_away(k: int, seed: int) 
 def test_people_who_differ_widen_the_interval() -> None:
     """Half of the people always agree, half answer by chance: other people could agree far more or less."""
     rng = np.random.default_rng(3)
-    people = [(t, w, t % 2 if w < 5 else int(rng.integers(2))) for t in range(200) for w in range(10)]
-    alike = [(t, w, t % 2 if rng.random() < 0.75 else 1 - t % 2) for t in range(200) for w in range(10)]
+    people = [(t, f"w{w}", t % 2 if w < 5 else int(rng.integers(2))) for t in range(200) for w in range(10)]
+    alike = [(t, f"w{w}", t % 2 if rng.random() < 0.75 else 1 - t % 2) for t in range(200) for w in range(10)]
     widths = [np.subtract(*agreement(table(rows), epsilon=None).alpha_interval[::-1]) for rows in (people, alike)]
     assert widths[0] > 5 * widths[1]
 
 
 def test_two_people_cannot_show_how_much_people_differ() -> None:
-    rows = [(t, w, int(np.random.default_rng(t).integers(2))) for t in range(30) for w in range(2)]
+    rows = [(t, f"w{w}", int(np.random.default_rng(t).integers(2))) for t in range(30) for w in range(2)]
     result = agreement(table(rows), epsilon=None)
     assert result.is_for_same_people
     assert not agreement(table(small_table(3, 3)), epsilon=None).is_for_same_people

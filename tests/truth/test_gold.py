@@ -153,6 +153,7 @@ def test_extreme_gold_gives_finite_confidences(case: str) -> None:
     assert np.isfinite(result.probabilities).all()
     assert (result.confidence >= 0.5).all()
     assert (result.confidence < 1).all()
+    assert result.ability_intervals is not None
     assert np.isfinite(result.ability_intervals).all()
     assert (check.interval[1] == 1.0) == (case != "all wrong")
     assert any("12 gold tasks" in line for line in check.cautions)
@@ -286,7 +287,7 @@ def test_abilities_have_an_interval_with_gold_tasks_alone() -> None:
     assert before.ability_intervals is None
     assert after.ability_intervals is not None
     assert much.ability_intervals is not None
-    widths = [np.median(result.ability_intervals @ [-1, 1]) for result in (after, much)]
+    widths = [np.median(ends @ [-1, 1]) for ends in (after.ability_intervals, much.ability_intervals)]
     assert widths[1] < 0.75 * widths[0]  # own gold answers count
     assert (before.standard_errors == after.standard_errors).all()
     assert "Abilities have no interval" in str(before)
