@@ -304,7 +304,7 @@ def _gradients(counts: PairCounts, channel: Channel) -> dict[str, Gradient]:
     up, down = (_of_sums(sums + sign * np.diag(step), channel) for sign in (1, -1))
     slopes = {name: (up[name] - down[name]) / (2 * step) for name in ("alpha", "kappa", "alpha_observed")}
     return {
-        name: Gradient(*map(float, slope[:6]), votes=slope[6 : 6 + k], shares=slope[6 + k :])
+        name: Gradient._make([*slope[:6].tolist(), slope[6 : 6 + k], slope[6 + k :]])
         for name, slope in slopes.items()
         if np.isfinite(slope).all()
     }
