@@ -314,6 +314,20 @@ FAULTS: Final = (
         ("tests/truth/test_agreement.py::test_sums_over_pairs_are_unbiased_exactly",),
     ),
     Fault(
+        "intervals-forget-that-people-differ",
+        "truth/coefficients.py",
+        "errors[name] = math.hypot(errors[name], math.sqrt(max(spread.variance, 0.0)))",
+        "errors[name] = math.hypot(errors[name], 0.0)",
+        ("tests/truth/test_agreement.py::test_people_who_differ_widen_the_interval",),
+    ),
+    Fault(
+        "abilities-trust-wrong-labels",
+        "truth/gold.py",
+        "(1 - share) / math.sqrt(3)",
+        "0.0",
+        ("tests/truth/test_gold.py::test_abilities_have_an_interval_with_gold_tasks_alone",),
+    ),
+    Fault(
         "several-answers-of-one-person-count-as-agreement",
         "truth/pairs.py",
         'x=pl.col("u") * (pl.col("v") - pl.col("u"))',

@@ -15,9 +15,9 @@ import pytest
 from peerveil import BadInput, Randomness
 from peerveil.data.engines import connect
 from peerveil.truth import NotRandomized, agreement, randomize, randomize_answers, simulate_crowd
-from peerveil.truth.coefficients import _coefficients, _statistics, agreement_by_person, agreement_of
+from peerveil.truth.coefficients import _coefficients, _gradients, _statistics, agreement_by_person, agreement_of
 from peerveil.truth.models import Channel
-from peerveil.truth.pairs import PairCounts, count_in_memory
+from peerveil.truth.pairs import Gradient, PairCounts, count_in_memory
 
 pytestmark = pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis 12 on DuckDB 2
 Rows = list[tuple[int, str, int]]
@@ -287,6 +287,50 @@ def test_an_interval_that_hangs_on_one_task_is_unlimited() -> None:
     """Without the only task of the second class there would be no agreement beyond chance to speak of."""
     rows = [(t, w, int(t == 0 and w == "a")) for t in range(10) for w in "ab"]
     assert agreement(table(rows), epsilon=None).alpha_interval == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(("k", "seed"), [(2, 1), (3, 2)])
+def test_what_people_add_is_what_leaving_them_out_takes_away(k: int, seed: int) -> None:
+    """Against tables without one person's reports on one task, and the slopes of each coefficient; on every engine alike."""
+    rng = np.random.default_rng(seed)
+    rows = [(t, f"w{w}", int(rng.integers(k))) for t in range(12) for w in rng.permutation(6)[: 2 + t % 4]]
+    rows += [(0, rows[0][1], int(rng.integers(k)))]  # somebody answered twice
+    channel = Channel.of(2.0, k)
+
+    def gradients(counts: PairCounts) -> dict[str, Gradient]:
+        return _gradients(counts, channel)
+
+    counts = count_in_memory(table(rows), k, gradients)
+    sums = counts.tasks @ counts.features
+    for name, gradient in gradients(counts).items():
+        slope = np.r_[gradient[:6], gradient.votes, gradient.shares]
+        influence: dict[tuple[int, str], float] = {}
+        for task, worker in {row[:2] for row in rows}:
+            rest = count_in_memory(table([row for row in rows if row[:2] != (task, worker)]), k)
+            influence[task, worker] = float(slope @ (sums - rest.tasks @ rest.features))
+        people = [sum(value for pair, value in influence.items() if pair[1] == f"w{w}") for w in range(6)]
+        squares = [float(np.var(values) * len(values)) for values in (people, list(influence.values()))]
+        spread = counts.spreads[name]
+        assert (spread.people, spread.answers) == (6, len(influence))
+        assert [spread.by_person, spread.by_answer] == pytest.approx(squares, rel=1e-6)
+        variance = spread.people / (spread.people - 1) * squares[0] - spread.answers / (spread.answers - 1) * squares[1]
+        assert spread.variance == pytest.approx(variance, rel=1e-5, abs=1e-9)
+
+
+def test_people_who_differ_widen_the_interval() -> None:
+    """Half of the people always agree, half answer by chance: other people could agree far more or less."""
+    rng = np.random.default_rng(3)
+    people = [(t, f"w{w}", t % 2 if w < 5 else int(rng.integers(2))) for t in range(200) for w in range(10)]
+    alike = [(t, f"w{w}", t % 2 if rng.random() < 0.75 else 1 - t % 2) for t in range(200) for w in range(10)]
+    widths = [np.subtract(*agreement(table(rows), epsilon=None).alpha_interval[::-1]) for rows in (people, alike)]
+    assert widths[0] > 5 * widths[1]
+
+
+def test_two_people_cannot_show_how_much_people_differ() -> None:
+    rows = [(t, f"w{w}", int(np.random.default_rng(t).integers(2))) for t in range(30) for w in range(2)]
+    result = agreement(table(rows), epsilon=None)
+    assert result.is_for_same_people
+    assert not agreement(table(small_table(3, 3)), epsilon=None).is_for_same_people
 
 
 # ---- coverage ----------------------------------------------------------------------------------------------------------

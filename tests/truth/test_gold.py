@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 import pytest
-from benchmarks.truth_gold import calibration_error, measure
+from benchmarks.truth_gold import LEAST_TASKS, calibration_error, chosen_priors, measure
 from scipy.stats import binomtest
 from tests.cli.runner import run
 from tests.truth.test_confidence import misled
@@ -19,9 +19,11 @@ from tests.truth.test_confidence import misled
 from peerveil import BadInput
 from peerveil.core.randomness import Randomness
 from peerveil.data import Labels
+from peerveil.papers.reproduce.truth import SETS, read_set
 from peerveil.study import run_study
 from peerveil.truth import PrivateDawidSkene, PrivateMajority, choose_gold, randomize_answers, simulate_crowd
-from peerveil.truth.gold import read_gold, spread_over_classes, wilson
+from peerveil.truth.gold import _likeness, read_gold, wilson
+from peerveil.truth.gold_fit import PRIOR, spread_over_classes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,7 +153,8 @@ def test_extreme_gold_gives_finite_confidences(case: str) -> None:
     assert np.isfinite(result.probabilities).all()
     assert (result.confidence >= 0.5).all()
     assert (result.confidence < 1).all()
-    assert np.isfinite(result.standard_errors).all()
+    assert result.ability_intervals is not None
+    assert np.isfinite(result.ability_intervals).all()
     assert (check.interval[1] == 1.0) == (case != "all wrong")
     assert any("12 gold tasks" in line for line in check.cautions)
     assert any("same class" in line for line in check.cautions) == (case == "one class")
@@ -259,13 +262,69 @@ def test_a_study_reports_accuracy_with_gold_tasks(tmp_path: Path) -> None:
     assert not list((done.folder / "public").rglob("gold-check.csv"))
 
 
+def test_gold_tasks_of_other_classes_than_the_rest_are_noticed() -> None:
+    reports, truth = sent()
+    labels = dict(PrivateMajority(epsilon=4).fit(reports).frame().select("task", "label").iter_rows())
+    picked = [task for task in truth if labels[task] == 1][:30]
+    for tasks, noticed in ((picked, True), (choose_gold(list(truth), seed=3), False)):
+        check = PrivateMajority(epsilon=4, gold={task: truth[task] for task in tasks}).fit(reports).gold
+        assert check is not None
+        assert any("other classes than those of all tasks" in line for line in check.cautions) == noticed
+    rng, shares = np.random.default_rng(1), np.array([700, 250, 50])
+    drawn = rng.multivariate_hypergeometric(shares, 30, 2000)
+    chance = np.mean([_likeness(row, shares) < 1e-3 for row in drawn])
+    assert chance < 0.01
+
+
+def test_abilities_have_an_interval_with_gold_tasks_alone() -> None:
+    """It holds the share of correct answers even of people who make the errors of the labels, or never do."""
+    answers, truth = misled()
+    reports = randomize_answers(answers, epsilon=4, classes=2, randomness=Randomness.simulation(1)).operator.answers
+    right = pl.col("label") == pl.col("task").replace_strict(truth)
+    share = dict(answers.frame.group_by("worker").agg(right.mean()).iter_rows())
+    fits = [PrivateDawidSkene(epsilon=4, gold=gold) for gold in (None, chosen(truth), chosen(truth, 200))]
+    before, after, much = (fit.fit(reports) for fit in fits)
+    assert before.ability_intervals is None
+    assert after.ability_intervals is not None
+    assert much.ability_intervals is not None
+    widths = [np.median(ends @ [-1, 1]) for ends in (after.ability_intervals, much.ability_intervals)]
+    assert widths[1] < 0.75 * widths[0]  # own gold answers count
+    assert (before.standard_errors == after.standard_errors).all()
+    assert "Abilities have no interval" in str(before)
+    assert "Intervals of abilities" in str(after)
+    drawn = [[str(artist.get_label()) for artist in fit.plot().collections] for fit in (before, after)]
+    assert ["95% interval" in texts for texts in drawn] == [False, True]
+    frame = (
+        fits[0]
+        .workers_.frame()
+        .with_columns(
+            lower=pl.col("ability") - 2 * pl.col("standard_error"),
+            upper=pl.col("ability") + 2 * pl.col("standard_error"),
+        )
+    )
+    held = [
+        np.mean([row["lower"] <= share[row["worker"]] <= row["upper"] for row in rows.iter_rows(named=True)])
+        for rows in (frame, *(fit.workers_.frame() for fit in fits[1:]))
+    ]
+    assert held[0] < 0.9
+    assert min(held[1:]) > 0.96
+
+
+@pytest.mark.slow
+def test_the_priors_are_those_that_the_sets_choose() -> None:
+    names = [name for name in SETS if len(read_set(name).truths()) >= LEAST_TASKS]
+    priors = chosen_priors(names, 8, 30, 4.0)
+    assert priors[""] == PRIOR
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["weather_cf_amt", "music_genre", "zencrowd_us", "sentiment_polarity_amt", "adult_content2"]
 )
 def test_thirty_gold_tasks_calibrate_real_sets(name: str) -> None:
-    found = measure(name)
+    found = measure(name, seeds=10)
     assert found.after <= 0.09
     assert found.after < found.before
-    assert found.interval >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / 200)
+    assert found.interval >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / 100)
+    assert found.abilities_after >= 0.93
     assert found.abilities_after > found.abilities_before

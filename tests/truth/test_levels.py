@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from tests.cli.runner import run
 
 from peerveil import BadInput
 from peerveil.data import Labels
@@ -161,3 +162,21 @@ def test_a_crowd_in_several_parts_is_fitted_as_one_in_a_single_part(monkeypatch:
         fits.append(estimator.fit(crowd.randomized))
     np.testing.assert_allclose(fits[0].probabilities, fits[1].probabilities, atol=1e-9)
     assert (np.diff(fits[1].details["objectives"]) > -1e-7).all()
+
+
+def test_the_command_states_the_largest_total_and_estimates_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A person with fewer answers may have the larger total; fractions are read as they are written."""
+    crowd = simulate_crowd(tasks=60, workers=3, answers=2, epsilon=["1/2", "1/2", "4"], seed=1)
+    kept = crowd.randomized.frame.filter((pl.col("worker") < 2) | (pl.col("task") % 3 == 0))
+    kept.write_csv(tmp_path / "levels.csv")
+    answers = kept.filter(pl.col("worker") == 2).height
+    assert answers < kept.filter(pl.col("worker") == 0).height
+    stated = str(tmp_path / "levels.csv"), "--randomized", "--classes", "0,1"
+    code, text, _ = run(capsys, "truth", "infer", *stated, "--epsilon", "column", "--out", str(tmp_path / "labels"))
+    assert code == 0
+    assert f"All {answers} answers of the busiest person add up to epsilon {4 * answers}:" in text
+    code, text, _ = run(capsys, "truth", "shares", *stated, "--out", str(tmp_path / "shares"))
+    assert code == 0
+    assert "(3 people)" in text

@@ -15,9 +15,10 @@ from tests.cli.runner import run
 
 from peerveil import BadInput, Randomness
 from peerveil.core.randomness import NumberResponse, OrderedResponse, SubsetResponse
-from peerveil.truth import agreement, estimate_shares, randomize_answers
+from peerveil.data.engines import connect
+from peerveil.truth import PrivateDawidSkene, agreement, estimate_shares, randomize_answers, simulate_crowd
 from peerveil.truth.channels import Channel
-from peerveil.truth.coefficients import _statistics, agreement_of
+from peerveil.truth.coefficients import _statistics, agreement_by_person, agreement_of
 from peerveil.truth.pairs import count_in_memory
 from peerveil.truth.shares_cross import cross_table
 from peerveil.truth.shares_groups import compare_groups
@@ -184,7 +185,7 @@ def test_agreement_of_ten_classes_is_that_of_the_answers(tmp_path: Path) -> None
     for name in ("krippendorff", "fleiss"):
         found, real = getattr(result, name), getattr(plain, name)
         assert abs(found.value - real.value) < 5 * found.standard_error
-        assert found.standard_error < 0.1
+        assert found.standard_error < 0.2
         assert found.of_reports < 0.5 * real.value
     assert result.reports == 9000
     table.write_parquet(tmp_path / "reports.parquet")
@@ -240,3 +241,121 @@ def test_intervals_from_lists_hold(number: int) -> None:
 def test_intervals_of_means_of_numbers_and_scales_hold(epsilon: float) -> None:
     """300 repetitions, five standard errors: at least .887."""
     assert all(share > 0.887 for share in measure_numbers(500, epsilon, 300, seed=1).values())
+
+
+# ---- every engine --------------------------------------------------------------------------------------------------------
+
+
+def lists_of_a_crowd() -> pl.DataFrame:
+    """Reports of 3 of 10 named classes, of people with weights in two regions."""
+    crowd = simulate_crowd(tasks=30, workers=12, answers=6, classes=10, epsilon=1, seed=3)
+    names = [f"c{i}" for i in range(10)]
+    frame = crowd.randomized.frame
+    lists = [[names[code] for code in row] for row in frame["label"].to_list()]
+    worker = frame["worker"]
+    weight, region = 1.0 + worker % 3, pl.Series(["north", "south"]).gather(worker % 2)
+    return frame.with_columns(label=pl.Series(lists), weight=weight, region=region)
+
+
+def of_lists(source: Any, model: str, **where: Any) -> list[Any]:
+    """Inference, shares and agreement as numbers."""
+    terms: dict[str, Any] = {"epsilon": 1, "classes": [f"c{i}" for i in range(10)]}
+    fit = PrivateDawidSkene(**terms, model=model, tolerance=1e-3).fit(source, **where)
+    people, operator = agreement_by_person(source, **terms, **where)
+    share = estimate_shares(source, weights="weight", **terms, **where)
+    groups = compare_groups(source, group="region", **terms, **where)
+    coefficients = [[one.value, one.standard_error] for one in (people.krippendorff, people.fleiss, people.observed)]
+    return [
+        fit.probabilities,
+        fit.abilities,
+        fit.standard_errors,
+        fit.loads,
+        share.shares,
+        share.lower,
+        share.upper,
+        [groups.statistic, *groups.differences["difference"]],
+        coefficients,
+        operator.agreement,
+        operator.standard_errors,
+    ]
+
+
+def of_a_scale(source: Any, **where: Any) -> list[Any]:
+    """Shares and means from reports of ordered classes and of numbers."""
+    scale = OrderedResponse(1, [1, 2, 3, 4, 5])
+    results = [estimate_shares(source, columns={"label": "scale"}, response=scale, scores=True, **where)]
+    results.append(
+        estimate_shares(source, columns={"label": "hours"}, response=NumberResponse(1, low=0, high=80), **where)
+    )
+    settings: dict[str, Any] = {"columns": {"label": "scale"}, "response": scale, "scores": True}
+    groups = compare_groups(source, group="region", **settings, **where)
+    return [*(array for one in results for array in (one.shares, one.lower, one.mean)), groups.frame()["lower"]]
+
+
+def scale_and_hours() -> pl.DataFrame:
+    rng, lane = np.random.default_rng(1), Randomness.simulation(2)
+    answers, hours, region = rng.integers(1, 6, 300), rng.uniform(10, 60, 300), rng.choice(["north", "south"], 300)
+    scale = lane.respond(answers, OrderedResponse(1, [1, 2, 3, 4, 5]))
+    return pl.DataFrame(
+        {"scale": scale, "hours": lane.respond(hours, NumberResponse(1, low=0, high=80)), "region": region}
+    )
+
+
+def alike(one: list[Any], other: list[Any]) -> None:
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-8, atol=1e-10)
+
+
+def test_duckdb_reads_lists_and_scales_as_memory_does(tmp_path: Path) -> None:
+    lists, scales = lists_of_a_crowd(), scale_and_hours()
+    lists.write_parquet(tmp_path / "lists.parquet")
+    scales.write_parquet(tmp_path / "scales.parquet")
+    alike(of_lists(lists, "one-coin"), of_lists(tmp_path / "lists.parquet", "one-coin", engine="duckdb"))
+    alike(of_a_scale(scales), of_a_scale(tmp_path / "scales.parquet", engine="duckdb"))
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # PySpark warns of the pandas it finds
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("model", ["one-coin", "two-coin"])
+def test_spark_reads_lists_and_scales_as_memory_does(model: str, tmp_path: Path) -> None:
+    lists, scales = lists_of_a_crowd(), scale_and_hours()
+    lists.write_parquet(tmp_path / "lists.parquet")
+    scales.write_parquet(tmp_path / "scales.parquet")
+    where: dict[str, Any] = {"engine": "spark", "connection": connect("spark")}
+    alike(of_lists(lists, model), of_lists(tmp_path / "lists.parquet", model, **where))
+    alike(of_a_scale(scales), of_a_scale(tmp_path / "scales.parquet", **where))
+
+
+# ---- scales and numbers as an action -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--response number --bounds 0:80", "Estimated with a 95% interval: mean"),
+        ("--response ordered --classes 1,2,3,4,5 --mean --column label=scale", "; mean "),
+        ("--response number", "--bounds: got nothing, need such as 0:100"),
+        ("--response ordered", "--classes: got nothing, need the classes, in their order"),
+        ("--response number --bounds 0:80 --classes 3", "levels between the bounds"),
+        ("--response number --bounds 0:80 --on region", "compare groups instead"),
+        ("--bounds 0:80 --classes 3", "need response number beside it"),
+        ("--response ordered --classes 1,2,3 --column label=scale", "reports: got "),
+    ],
+)
+def test_the_command_reads_scales_and_numbers(
+    options: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, folder = tmp_path / "poll.csv", tmp_path / "out"
+    scale_and_hours().rename({"hours": "label"}).write_csv(path)
+    given = ["truth", "shares", str(path), "--randomized", "--epsilon", "1", "--group", "region", *options.split()]
+    code, text, error = run(capsys, *given, "--out", str(folder))
+    assert (code == 0) == said.startswith(("Estimated", "; mean"))
+    assert said in text + error
+    if code == 0:
+        mean = pl.read_csv(folder / "public" / "groups.csv")["mean"]
+        responses = {"label": NumberResponse(1, low=0, high=80), "scale": OrderedResponse(1, [1, 2, 3, 4, 5])}
+        name = "scale" if "ordered" in options else "label"
+        settings: dict[str, Any] = {"columns": {"label": name}, "response": responses[name], "scores": True}
+        groups = compare_groups(path, group="region", **settings)
+        np.testing.assert_allclose(mean, groups.frame()["mean"])

@@ -95,48 +95,33 @@ def claims() -> Iterator[Claim]:
         name, mechanism = f"response, {classes} classes, epsilon 1", partial(_respond, Response(1, classes))
         yield answer(name=name, mechanism=mechanism, pairs=pairs, samples=500_000)
     far = (Neighbors("first and last", 0, 4), Neighbors("first and second", 0, 1))
+    bounds = (Neighbors("0 and 1", 0.0, 1.0), Neighbors("1/3 and 1", 1 / 3, 1.0))
+    subset, ordered = SubsetResponse(1, 5, size=2), OrderedResponse(1, 5, reach=1)
     yield answer(
         name="response, 2 of 5 classes, epsilon 1",
-        mechanism=partial(_respond_subset, SubsetResponse(1, 5, size=2)),
+        mechanism=partial(_respond_subset, subset),
         pairs=far,
         samples=100_000,
     )
-    yield answer(
-        name="response, 5 ordered classes, epsilon 1",
-        mechanism=partial(_respond, OrderedResponse(1, 5, reach=1)),
-        pairs=far,
-    )
-    bounds = (Neighbors("0 and 1", 0.0, 1.0), Neighbors("1/3 and 1", 1 / 3, 1.0))
+    yield answer(name="response, 5 ordered classes, epsilon 1", mechanism=partial(_respond, ordered), pairs=far)
     for levels in (2, 4):
-        yield answer(
-            name=f"response, numbers on {levels} levels, epsilon 1",
-            mechanism=partial(_respond, NumberResponse(1, low=0, high=1, levels=levels)),
-            pairs=bounds,
+        name, response = (
+            f"response, numbers on {levels} levels, epsilon 1",
+            NumberResponse(1, low=0, high=1, levels=levels),
         )
-    yield answer(
-        name="subset that always names the answer",
-        mechanism=_answer_always_named,
-        pairs=far[:1],
-        fault="the answer is in every report, and only the other class is random",
-    )
-    yield answer(
-        name="subset with the threshold of epsilon 1.5",
-        mechanism=partial(_respond_subset, SubsetResponse("1.5", 5, size=2)),
-        pairs=far[:1],
-        fault="the answer is named with the probability that belongs to epsilon 1.5, the claim is 1",
-    )
-    yield answer(
-        name="ordered response with a peak",
-        mechanism=_nearest_level,
-        pairs=far[:1],
-        fault="a fifth of the reports is the answer itself, added to the near ones",
-    )
-    yield answer(
-        name="number rounded after the response",
-        mechanism=_rounded_level,
-        pairs=bounds[:1],
-        fault="a quarter of the bits is set by the number itself, after the response",
-    )
+        yield answer(name=name, mechanism=partial(_respond, response), pairs=bounds)
+    stronger = partial(_respond_subset, SubsetResponse("1.5", 5, size=2))
+    in_all = "the answer is in every report, and only the other class is random"
+    more = "the answer is named with the probability that belongs to epsilon 1.5, the claim is 1"
+    peak = "a fifth of the reports is the answer itself, added to the near ones"
+    late = "a quarter of the bits is set by the number itself, after the response"
+    for name, broken, pair, fault in (
+        ("subset that always names the answer", _answer_always_named, far[0], in_all),
+        ("subset with the threshold of epsilon 1.5", stronger, far[0], more),
+        ("ordered response with a peak", _nearest_level, far[0], peak),
+        ("number rounded after the response", _rounded_level, bounds[0], late),
+    ):
+        yield answer(name=name, mechanism=broken, pairs=(pair,), fault=fault)
     yield count(
         name="Laplace at half scale",
         mechanism=partial(_laplace, 0.5),

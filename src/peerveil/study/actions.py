@@ -278,6 +278,8 @@ class Action(Declared, Generic[Table]):
     """What only the operator may see; empty if there is nothing."""
     kinds: ClassVar[tuple[Kind, ...]] = ()
     """The kinds of data that it reads; empty if it reads none."""
+    reads_polls: ClassVar[bool] = False
+    """Whether labels without tasks and people will do."""
     spends: ClassVar[bool] = False
     """Whether it debits an account, which a study must then name (unless it simulates)."""
     once: ClassVar[bool] = False
@@ -363,8 +365,13 @@ class PlanAction(Action[Table]):
 
     def report(self, plan: Plan, **options: Any) -> Outcome:
         """The plan's recommendation, table and figure; options as of :meth:`Outcome.add_result`."""
-        outcome, options = Outcome(self.question, self.costs_nothing), {"public": bool(self.publishes)} | options
-        outcome.add_result("plan", plan, plan.recommendation, self.caption, **options)
+        frame = plan.frame()
+        rows = [
+            ["none" if pair == ("epsilon", None) else pair[1] for pair in row.items()] for row in frame.rows(named=True)
+        ]
+        filled: dict[str, Any] = {"public": bool(self.publishes), "cells": (frame.columns, rows)} | options
+        outcome = Outcome(self.question, self.costs_nothing)
+        outcome.add_result("plan", plan, plan.recommendation, self.caption, **filled)
         return outcome
 
     def run(self, inputs: Inputs[Table], context: Context) -> Outcome:

@@ -66,7 +66,8 @@ def _any_step() -> dict[str, Any]:
 
 def _listed(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     """What an editor offers for a key that several actions may have: its help and its choices."""
-    choices = list(dict.fromkeys(choice for schema in schemas for choice in schema.get("enum", ())))
+    enums = [part.get("enum", ()) for schema in schemas for part in (schema, *schema.get("anyOf", ()))]
+    choices = list(dict.fromkeys(choice for enum in enums for choice in enum))
     key: dict[str, Any] = {"description": "\n\n".join(dict.fromkeys(schema["description"] for schema in schemas))}
     if all("enum" in schema for schema in schemas):
         key["enum"] = choices

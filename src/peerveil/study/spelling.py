@@ -116,23 +116,18 @@ EPSILON_SCHEMA: Final[dict[str, Any]] = {
 Epsilon = Annotated[str, Spelling("a number above 0, such as 1, 0.5 or '1/3'", EPSILON_SCHEMA, _epsilon)]
 
 
-EpsilonOrNone = Annotated[
-    str,
-    Spelling(
-        "a number above 0, such as 1, 0.5 or '1/3', or 'none' for no privacy",
-        {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": r"^\s*[nN][oO][nN][eE]\s*$"}]},
-        lambda value: "none" if isinstance(value, str) and value.strip().lower() == "none" else _epsilon(value),
-    ),
-]
+def _epsilon_or(word: str, meaning: str) -> Spelling:
+    """An epsilon, or a word in its place."""
+    letters = "".join(f"[{letter}{letter.upper()}]" for letter in word)
+    return Spelling(
+        f"a number above 0, such as 1, 0.5 or '1/3', or '{word}' {meaning}",
+        {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"type": "string", "pattern": rf"^\s*{letters}\s*$"}]},
+        lambda value: word if isinstance(value, str) and value.strip().lower() == word else _epsilon(value),
+    )
 
-EpsilonOrColumn = Annotated[
-    str,
-    Spelling(
-        "a number above 0, such as 1, 0.5 or '1/3', or 'column' where a column epsilon says it for each answer",
-        {"anyOf": [*EPSILON_SCHEMA["anyOf"], {"const": "column"}]},
-        lambda value: value if value == "column" else _epsilon(value),
-    ),
-]
+
+EpsilonOrNone = Annotated[str, _epsilon_or("none", "for no privacy")]
+EpsilonOrColumn = Annotated[str, _epsilon_or("column", "where a column epsilon says it for each answer")]
 
 Share = Annotated[float, Range(ge=0, le=1)]
 InnerShare = Annotated[float, Range(gt=0, lt=1)]
@@ -290,28 +285,20 @@ Title = Annotated[str, _line("a text on one line, of 1 to 200 characters", 200, 
 Address = Annotated[str, _line("a text on one line, of 1 to 500 characters", 500, is_printable=True)]
 DataPath = Annotated[Path, _line("the path of a file, on one line", 4000, Path, is_printable=True)]
 File = Annotated[Path, _line("", 4000, Path), Refers(None, "the path of a file")]
-ReviewsName = Annotated[
-    str, _line("", 4000), Refers("reviews", "reviews of a past conference: a file (in a study a name under [data])")
-]
-OtherReviews = Annotated[
-    str,
-    _line("", 4000),
-    Refers("reviews", "reviews of another conference: a file (in a study a name under [data])", is_optional=True),
-]
-OtherRankings = Annotated[
-    str, _line("", 4000), Refers("rankings", "rankings of another group: a file (in a study a name under [data])")
-]
+_FILE: Final = _line("", 4000)
+
+
+def _table(kind: str, what: str, *, is_optional: bool = False) -> Refers:
+    """Further data of a kind, by a name under [data] or as a file."""
+    return Refers(kind, f"{what}: a file (in a study a name under [data])", is_optional)
+
+
+ReviewsName = Annotated[str, _FILE, _table("reviews", "reviews of a past conference")]
+OtherReviews = Annotated[str, _FILE, _table("reviews", "reviews of another conference", is_optional=True)]
+OtherRankings = Annotated[str, _FILE, _table("rankings", "rankings of another group")]
+AuthorRankings = Annotated[str, _FILE, _table("rankings", "rankings", is_optional=True)]
 GoldAnswers = Annotated[
-    str,
-    _line("", 4000),
-    Refers(
-        "labels",
-        "labels: a file (in a study a name under [data]) with an expert's answers, or with a truth column",
-        is_optional=True,
-    ),
-]
-AuthorRankings = Annotated[
-    str, _line("", 4000), Refers("rankings", "rankings: a file (in a study a name under [data])", is_optional=True)
+    str, _FILE, _table("labels", "an expert's answers, or labels with a truth column", is_optional=True)
 ]
 
 

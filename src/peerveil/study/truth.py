@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
-from peerveil.study.outcome import Outcome, OutcomePart, person_cautions, typical_and_most
+from peerveil.study.outcome import Outcome, OutcomePart
 from peerveil.study.spelling import Classes, Epsilon, EpsilonOrColumn, File, require
 from peerveil.study.toml import SuggestedStep
 from peerveil.study.truth_agreement import EstimateAgreement, PreviewLabels, PublishLabels
@@ -21,10 +20,13 @@ from peerveil.study.truth_planning import (
     Engine,
     Model,
     PlanCollection,
+    Randomized,
     SeenClasses,
     SimulateCrowd,
     Unit,
+    answer_cautions,
     check_classes_of,
+    require_statement,
 )
 from peerveil.study.truth_shares import EstimateShares, PlanPoll
 
@@ -120,15 +122,11 @@ class RandomizeAnswers(Action["Labels"]):
 
     def cautions(self, inputs: Inputs[Labels]) -> list[str]:
         """How strongly everything of one person is protected."""
-        from peerveil.core.guarantee import read_epsilon
-        from peerveil.truth.guarantee import sum_of_answers
-
         if self.unit == "person":
             return []
         tasks = self._tasks(inputs.table)
         answers = inputs.table.frame.group_by("worker").len()["len"] if tasks is None else [len(tasks)]
-        guarantee_of = partial(sum_of_answers, self.guarantee(inputs), read_epsilon(self.epsilon))
-        return person_cautions("person", "reports ({} answers)", typical_and_most(answers), guarantee_of)
+        return answer_cautions(self.guarantee(inputs), self.epsilon, answers, "person", "reports ({} answers)")
 
     def _tasks(self, table: Labels) -> list[Any] | None:
         from peerveil.truth.answers import read_tasks
@@ -197,13 +195,7 @@ class InferLabels(Action["Labels"]):
             "Epsilon of the devices",
         ),
     ] = None
-    randomized: Annotated[
-        bool,
-        common(
-            "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
-            "The answers were randomized on devices",
-        ),
-    ] = False
+    randomized: Randomized = False
     classes: SeenClasses = None
     model: AnyModel = "auto"
     class_prior: ClassPrior = "shrunk"
@@ -211,13 +203,10 @@ class InferLabels(Action["Labels"]):
     gold: Gold = None
 
     def __post_init__(self) -> None:
-        if self.randomized:
-            require(self.epsilon is not None, "epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
-        else:
-            want = f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device. {_AS_GIVEN}"
-            require(
-                self.epsilon is None, "randomized", got=Verbatim("an epsilon alone, which is no statement"), want=want
-            )
+        want = (
+            f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device. {_AS_GIVEN}"
+        )
+        require_statement(self.randomized, self.epsilon, want)
 
     def in_memory(self, source: StudyFile) -> bool:
         """Not for a database, nor for a file that states its own terms."""
@@ -320,7 +309,6 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
 
     from peerveil.core.guarantee import ONE_ANSWER
     from peerveil.data.table import plural
-    from peerveil.truth.guarantee import whole_person
 
     table = inputs.table
     tasks, answers, people = len(result.tasks), int(result.loads.sum()), result.loads.size
@@ -350,12 +338,17 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
     outcome = Outcome.guaranteed(question, result.guarantee, public=part)
     outcome.mark, private = result.mark, outcome.private
     private.csv("workers.csv", workers.frame())
-    caption = "Estimated abilities, from the lowest to the highest, with intervals of two standard errors."
+    intervals = "" if result.gold is None else ", with 95% intervals"
+    caption = f"Estimated abilities, from the lowest to the highest{intervals}."
     add_gold(outcome, result, gold_of(inputs))
     outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True)
     unit = result.guarantee.unit
     if unit == result.person_guarantee.unit:
         outcome.protect("everything one person reports", result.person_guarantee)
+    elif result.largest_total is not None:  # people chose their epsilons
+        outcome.protect("one answer", result.guarantee)
+        largest = f"everything the person with the largest total answered ({result.largest_total[0]:,} answers)"
+        outcome.protect(largest, result.person_guarantee)
     else:  # how many tasks each answered is not hidden
         item, loads = "one answer" if unit == ONE_ANSWER else unit, (result.typical, result.most)
         outcome.protect_person(item, "person", "answered ({} answers)", loads, result.guarantee_of)
@@ -363,8 +356,8 @@ def _outcome(question: str, result: TruthResult, workers: WorkerAbilities, input
         "Somebody who sees the answers that everybody sent learns about one answer at most what the guarantee states; labels and "
         "abilities are computed from them and reveal no more."
     ]
-    if person := whole_person(result.guarantee, result.person_guarantee, result.most):
-        outcome.attack.append(person)
+    if result.person_in_words:
+        outcome.attack.append(result.person_in_words)
     if table is not None and table.has_truth:
         accuracy, balanced = result.accuracy(table.truths())
         private.findings.append(

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, Setting, common
-from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart, person_cautions, public_name, typical_and_most
+from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart, public_name
 from peerveil.study.spelling import Classes, Epsilon, InnerShare, Range, require
-from peerveil.study.truth_planning import NOTHING_PUBLISHED, WHOM, Engine, Seed, SeenClasses, Unit, check_classes_of
+from peerveil.study.truth_planning import (
+    NOTHING_PUBLISHED,
+    WHOM,
+    Engine,
+    Seed,
+    SeenClasses,
+    Unit,
+    answer_cautions,
+    check_classes_of,
+    require_statement,
+)
 
 if TYPE_CHECKING:
     from peerveil.core.guarantee import Guarantee
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from peerveil.study.execute import Context, Inputs, StudyFile
     from peerveil.truth.agreement_result import Agreement, AnnotatorAgreement
 
-_SAME_PEOPLE = "Intervals are for other tasks and the same people; other people may agree more or less."
 _CAPTION = "Agreement with its intervals, corrected for the randomization, and what the reports alone would show."
 
 
@@ -62,12 +69,8 @@ class EstimateAgreement(Action["Labels"]):
 
     def __post_init__(self) -> None:
         require(0.5 <= self.level <= 0.9999, "level", got=self.level, want="a level from 0.5 to 0.9999, such as 0.95")
-        if self.randomized:
-            require(self.epsilon is not None, "epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
-        else:
-            want = f"true, if each answer was randomized with epsilon {self.epsilon}; for answers as given, no epsilon"
-            got = Verbatim("an epsilon alone, which is no statement")
-            require(self.epsilon is None, "randomized", got=got, want=want)
+        want = f"true, if each answer was randomized with epsilon {self.epsilon}; for answers as given, no epsilon"
+        require_statement(self.randomized, self.epsilon, want)
 
     def in_memory(self, source: StudyFile) -> bool:
         """Not for a database, nor for a file that states its own terms."""
@@ -88,7 +91,7 @@ class EstimateAgreement(Action["Labels"]):
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:  # noqa: ARG002
         """Estimate."""
         result, people = self._measured(inputs)
-        part = OutcomePart(f"{result.summary()}.", [f"{result.summary()}.", _SAME_PEOPLE], result.to_dict())
+        part = OutcomePart(f"{result.summary()}.", [f"{result.summary()}.", result.about_intervals], result.to_dict())
         part.json("agreement.json", result)
         outcome = Outcome.guaranteed("How far do people agree?", result.guarantee, public=part)
         outcome.mark = result.mark
@@ -161,14 +164,10 @@ class PublishLabels(Action["Labels"]):
 
     def cautions(self, inputs: Inputs[Labels]) -> list[str]:
         """How strongly everything of one person is protected."""
-        from peerveil.core.guarantee import read_epsilon
-        from peerveil.truth.guarantee import sum_of_answers
-
         if self.unit == "person":
             return []
-        loads = typical_and_most(inputs.table.frame.group_by("worker").len()["len"])
-        guarantee_of = partial(sum_of_answers, self.guarantee(inputs), read_epsilon(self.epsilon))
-        return person_cautions("annotator", "answered ({} answers)", loads, guarantee_of)
+        loads = inputs.table.frame.group_by("worker").len()["len"]
+        return answer_cautions(self.guarantee(inputs), self.epsilon, loads, "annotator", "answered ({} answers)")
 
     def run(self, inputs: Inputs[Labels], context: Context) -> Outcome:
         """Debit, randomize, describe."""

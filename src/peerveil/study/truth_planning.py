@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import peerveil
+from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting, common
-from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart
+from peerveil.study.outcome import NOT_PUBLISHED, Outcome, OutcomePart, person_cautions, typical_and_most
 from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, File, InnerShare, PositivePair, Range, require
 
 if TYPE_CHECKING:
+    from peerveil.core.guarantee import Guarantee
     from peerveil.data import Labels
     from peerveil.study.execute import Context, Inputs
 
@@ -31,6 +34,13 @@ Engine = Annotated[
     Setting("Where to compute: in memory, out of core (duckdb), or on a Spark cluster; auto chooses by size."),
 ]
 SeenClasses = Annotated[Classes | None, common("Classes of answers; by default those in the data.", "Possible answers")]
+Randomized = Annotated[
+    bool,
+    common(
+        "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
+        "The answers were randomized on devices",
+    ),
+]
 _TO_TRY: Final = common("Privacy budgets (epsilon) to try.", "Epsilons to try")
 Seed = Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the simulation.")]
 
@@ -41,6 +51,24 @@ def check_classes_of(table: Labels, classes: Any) -> None:
 
     if classes is not None:
         table.members.codes(read_classes(classes, table.members))
+
+
+def require_statement(randomized: bool, epsilon: str | None, want: str, *, needs_epsilon: bool = True) -> None:
+    """Refuse an epsilon without the statement that answers were randomized with it, and perhaps that without an epsilon."""
+    if not randomized:
+        got = Verbatim("an epsilon alone, which is no statement")
+        require(epsilon is None, "randomized", got=got, want=want)
+    elif needs_epsilon:
+        require(epsilon is not None, "epsilon", got=Verbatim("nothing"), want="the epsilon of the devices")
+
+
+def answer_cautions(guarantee: Guarantee, epsilon: str, answers: Any, who: str, did: str) -> list[str]:
+    """How strongly everything of one person is protected, where epsilon is for one of several answers."""
+    from peerveil.core.guarantee import read_epsilon
+    from peerveil.truth.guarantee import sum_of_answers
+
+    guarantee_of = partial(sum_of_answers, guarantee, read_epsilon(epsilon))
+    return person_cautions(who, did, typical_and_most(answers), guarantee_of)
 
 
 class CompareEpsilons(Action["Labels"]):

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from peerveil.core.errors import Verbatim
 from peerveil.study.actions import Action, PlanAction, Setting, common
 from peerveil.study.outcome import Outcome, OutcomePart
-from peerveil.study.spelling import Classes, Epsilon, EpsilonOrNone, InnerShare, Name, Range, Share, Spelling, require
-from peerveil.study.truth_planning import WHOM
+from peerveil.study.spelling import (
+    Classes,
+    Epsilon,
+    EpsilonOrNone,
+    InnerShare,
+    Name,
+    Range,
+    Scale,
+    Share,
+    Spelling,
+    require,
+)
+from peerveil.study.truth_planning import WHOM, Randomized, require_statement
 
 if TYPE_CHECKING:
     from peerveil.data import Labels
@@ -50,6 +61,21 @@ def read_margins(margins: tuple[str, ...]) -> dict[str, dict[str, float]] | None
     return columns or None
 
 
+def read_numbers(classes: Any) -> Any:
+    """Classes as numbers, if all of them are: reports of a scale do not say what its classes are.
+
+    >>> read_numbers(("1", "2.5")), read_numbers(("low", "high")), read_numbers(5)
+    ([1, 2.5], ('low', 'high'), 5)
+    """
+    if isinstance(classes, int):
+        return classes
+    try:
+        values = [float(name) for name in classes]
+    except ValueError:
+        return classes
+    return [int(value) if value.is_integer() else value for value in values]
+
+
 class EstimateShares(Action["Labels"]):
     """Shares of a population from reports that were randomized on people's devices."""
 
@@ -62,14 +88,16 @@ class EstimateShares(Action["Labels"]):
         "truth randomize` or the collection service wrote, which states its own epsilon and classes. People who chose their own "
         "epsilon have it in a column epsilon. With group, second or on the shares are also compared, crossed or explained."
     )
-    publishes = "the shares with their intervals, and the comparisons that were terms for"
+    publishes = "the shares with their intervals, and the comparisons that were asked for"
     kinds = ("labels",)
+    reads_polls = True
     calls = "peerveil.truth:estimate_shares"
     examples = (
         "poll.csv --randomized --epsilon 1 --classes yes,no",
         "poll.csv --randomized --epsilon 1 --classes yes,no --group region --margin 'age=young:0.4;old:0.6'",
         "poll.csv --randomized --epsilon 2 --classes 1,2,3,4,5 --mean --column label=rating",
         "poll.csv --randomized --epsilon 2 --classes yes,no --on age --answer yes",
+        "hours.csv --randomized --epsilon 1 --response number --bounds 0:80 --group region",
         "'poll/*.parquet' --randomized --epsilon 1 --classes yes,no --engine duckdb",
     )
 
@@ -80,14 +108,19 @@ class EstimateShares(Action["Labels"]):
             "Epsilon of the devices",
         ),
     ] = None
-    randomized: Annotated[
-        bool,
-        common(
-            "Each answer was randomized, with this epsilon, on the person's own device before it was collected.",
-            "The answers were randomized on devices",
-        ),
-    ] = False
+    randomized: Randomized = False
     classes: Annotated[Classes | None, common("All possible answers.", "Possible answers")] = None
+    response: Annotated[
+        Literal["ordered", "number"] | None,
+        Setting(
+            "How answers were randomized, if not as classes: on a scale of ordered classes, or as numbers between bounds; "
+            "reports are then whole numbers.",
+            "Scale or number",
+        ),
+    ] = None
+    bounds: Annotated[
+        Scale | None, Setting("With response number: the lowest and the highest possible number.", "Bounds of numbers")
+    ] = None
     level: Annotated[InnerShare, Setting("How often an interval holds its share.")] = 0.95
     simultaneous: Annotated[bool, Setting("The level is for the intervals of all classes at once.")] = False
     mean: Annotated[bool, Setting("The classes are numbers: estimate their mean, too.")] = False
@@ -124,10 +157,9 @@ class EstimateShares(Action["Labels"]):
     ] = "memory"
 
     def __post_init__(self) -> None:
-        if not self.randomized:
-            want = f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device"
-            got = Verbatim("an epsilon alone, which is no statement")
-            require(self.epsilon is None, "randomized", got=got, want=want)
+        want = f"true, if each answer was randomized with epsilon {self.epsilon} on the person's own device"
+        require_statement(self.randomized, self.epsilon, want, needs_epsilon=self.response is not None)
+        self._require_response()
         for name, needed in (("reference", "group"), ("second_classes", "second"), ("answer", "on")):
             require(
                 getattr(self, name) is None or getattr(self, needed),
@@ -135,6 +167,21 @@ class EstimateShares(Action["Labels"]):
                 got=getattr(self, name),
                 want=f"{needed} beside it",
             )
+
+    def _require_response(self) -> None:
+        """Refuse what the response of the answers does not take, and ask for what it needs."""
+        is_number, is_ordered = self.response == "number", self.response == "ordered"
+        require(is_number or self.bounds is None, "bounds", got=self.bounds, want="response number beside it")
+        if self.response is None:
+            return
+        nothing, levels = Verbatim("nothing"), "nothing: the classes of numbers are levels between the bounds"
+        require(self.randomized, "randomized", got=nothing, want="true, with the epsilon of the devices")
+        require(is_ordered or self.bounds is not None, "bounds", got=nothing, want="such as 0:100, for response number")
+        require(is_ordered or self.classes is None, "classes", got=self.classes, want=levels)
+        require(is_number or self.classes is not None, "classes", got=nothing, want="the classes, in their order")
+        want = "reports that each name a class; of scales and numbers compare groups instead"
+        for name in ("second", "on"):
+            require(not getattr(self, name), name, got=getattr(self, name), want=want)
 
     def in_memory(self, source: StudyFile) -> bool:  # noqa: ARG002
         """It opens the file itself: a poll needs no tasks, and a large one stays in a database."""
@@ -159,7 +206,13 @@ class EstimateShares(Action["Labels"]):
             count_by(source, question)
 
     def _terms(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "classes": self.classes}
+        from peerveil.core.randomness import NumberResponse, OrderedResponse
+
+        if self.response is None or self.epsilon is None:
+            return {"epsilon": self.epsilon, "classes": self.classes}
+        if self.bounds is not None:
+            return {"response": NumberResponse(self.epsilon, low=self.bounds[0], high=self.bounds[1])}
+        return {"response": OrderedResponse(self.epsilon, read_numbers(self.classes))}
 
     def _source(self, inputs: Inputs[Labels]) -> dict[str, Any]:
         """How the file is read."""
@@ -185,6 +238,10 @@ class EstimateShares(Action["Labels"]):
             )
             more = self._further(path, source)
         outcome = _outcome(result)
+        if self.margins or self.weights:
+            how = f"the column {self.weights}" if self.weights else "known shares by " + ", ".join(source["margins"])
+            beside = "; the cross table is not" if self.second else ""
+            outcome.public.findings.append(f"Reports are weighted by {how}{beside}.")
         for name, finding, caption in more:
             part = outcome.public
             part.findings.append(f"{finding.summary()[0].upper()}{finding.summary()[1:]}.")
@@ -205,7 +262,7 @@ class EstimateShares(Action["Labels"]):
         return outcome
 
     def _further(self, path: Any, source: dict[str, Any]) -> list[tuple[str, SharesBase, str]]:
-        """The comparison, the cross table and the regression, where they are terms for."""
+        """The comparison, the cross table and the regression, where they are asked for."""
         from peerveil.truth.shares_cross import cross_table
         from peerveil.truth.shares_groups import compare_groups
         from peerveil.truth.shares_regression import logistic_regression
@@ -238,29 +295,37 @@ def _outcome(result: SharesResult) -> Outcome:
     from peerveil.data.table import plural
     from peerveil.truth.shares import HONEST, INTERVALS
 
+    what = "with a" if result.are_levels else "shares with"
+    ends = "interval" if result.are_levels else "intervals"
+    honest = "The level is for all intervals at once." if result.simultaneous else INTERVALS
     part = OutcomePart(
-        f"Estimated shares with {100 * result.level:g}% intervals: {result.summary()}.",
+        f"Estimated {what} {100 * result.level:g}% {ends}: {result.summary()}.",
         [
             f"Estimated from {plural(result.reports, 'report')} of {plural(result.people, 'person', 'people')}.",
-            "The level is for all intervals at once." if result.simultaneous else INTERVALS,
+            *([] if result.are_levels else [honest]),
             HONEST,
         ],
         {
             "people": result.people,
             "reports": result.reports,
-            "shares": {str(name): list(result.share(name)) for name in result.classes},
+            "shares": {} if result.are_levels else {str(name): list(result.share(name)) for name in result.classes},
             "mean": None if result.mean is None else list(result.mean),
         },
     )
-    columns = ["answer", "share", "from", "to"]
-    rows = [[str(name), *(f"{100 * value:.1f}%" for value in result.share(name))] for name in result.classes]
-    part.table(columns, rows[:_MOST_ROWS])
+    if result.are_levels and result.mean is not None:
+        part.table(["", "mean", "from", "to"], [["all", *(f"{value:.4g}" for value in result.mean)]])
+    else:
+        shares = [[str(name), *(f"{100 * value:.1f}%" for value in result.share(name))] for name in result.classes]
+        part.table(["answer", "share", "from", "to"], shares[:_MOST_ROWS])
     part.csv("shares.csv", result.frame())
     part.json("shares.json", result)
-    outcome = Outcome.guaranteed("Which share would give each answer?", result.guarantee, public=part)
+    question = "What is the mean?" if result.are_levels else "Which share would give each answer?"
+    outcome = Outcome.guaranteed(question, result.guarantee, public=part)
     outcome.mark = result.mark
     caption = f"The estimated share of each answer, with {100 * result.level:g}% intervals."
-    height = min(1.6 + 0.32 * len(result.classes), 8)
+    if result.are_levels:
+        caption = f"The estimated mean, with its {100 * result.level:g}% interval, between the bounds."
+    height = 1.9 if result.are_levels else min(1.6 + 0.32 * len(result.classes), 8)
     outcome.figure(result.plot, f"{caption} {result.summary()}.", caption, public=True, height=height)
     outcome.protect("one answer", result.guarantee)
     outcome.attack = [

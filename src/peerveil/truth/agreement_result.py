@@ -52,6 +52,9 @@ class Agreement(AnswersResult):
         How many reports the busiest person sent.
     doubt
         Why the reports do not look randomized with this epsilon, in words; ``None`` if they do.
+    is_for_same_people
+        Whether intervals are for other tasks and the same people, since there are too few to show how much people differ;
+        otherwise they are for other tasks and other people like these.
     """
 
     krippendorff: Coefficient
@@ -67,6 +70,14 @@ class Agreement(AnswersResult):
     answer_epsilon: Fraction | None
     most: int
     doubt: str | None = None
+    is_for_same_people: bool = False
+
+    @property
+    def about_intervals(self) -> str:
+        """What the intervals are for, in a sentence."""
+        if self.is_for_same_people:
+            return "Intervals are for other tasks and the same people: two cannot show how much people differ."
+        return "Intervals are for other tasks and other people like these."
 
     @property
     def alpha(self) -> float:
@@ -120,7 +131,7 @@ class Agreement(AnswersResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON values."""
-        names = ("chance", "tasks", "annotators", "reports", "level", "epsilon", "doubt")
+        names = ("chance", "tasks", "annotators", "reports", "level", "epsilon", "doubt", "about_intervals")
         coefficients = {"alpha": self.krippendorff, "kappa": self.fleiss, "observed": self.observed}
         return {
             **{name: dict(vars(value)) for name, value in coefficients.items()},

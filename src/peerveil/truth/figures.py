@@ -25,13 +25,14 @@ _MOST_GROUPS = 10
 
 
 def draw_abilities(result: TruthResult, ax: Axes) -> None:
-    """Abilities with intervals of two standard errors, sorted and without names; a point's size grows with its answers."""
+    """Abilities, sorted and without names, with gold tasks in intervals; a point's size grows with its answers."""
     order = np.argsort(result.abilities, kind="stable")
     chosen = order[np.linspace(0, order.size - 1, min(order.size, _MOST_BARS)).astype(int)]
     place = np.linspace(0, 100, chosen.size)
-    ability, error = result.abilities[chosen], result.standard_errors[chosen]
-    low, high = np.clip(ability - 2 * error, 0, 1), np.clip(ability + 2 * error, 0, 1)
-    ax.vlines(place, low, high, color=COLORS["private"], alpha=0.35, lw=1.5, label="two standard errors")
+    ability = result.abilities[chosen]
+    if result.ability_intervals is not None:
+        low, high = result.ability_intervals[chosen].T
+        ax.vlines(place, low, high, color=COLORS["private"], alpha=0.35, lw=1.5, label="95% interval")
     size = 6 + 30 * np.sqrt(result.loads[chosen] / max(1, int(result.loads.max())))
     label = "ability (larger: more answers)"
     ax.scatter(place, np.clip(ability, 0, 1), s=size, color=COLORS["private"], zorder=3, label=label)

@@ -6,15 +6,7 @@ chosen at random (:func:`choose_gold`), and their answers never enter inference,
 **Accuracy.** Of n gold tasks, x are labeled correctly. The interval is Wilson's: the accuracies A with
 |x/n - A| <= z sqrt(A (1 - A) / n).
 
-**Calibration.** With f the log odds of a label (its probability against that of all other classes together), the label c of
-a task is correct with probability sigma(a + u_c + b f). Confidences that need no calibration have a = u = 0 and b = 1; where
-people share errors b is about .3. Priors: a ~ N(0, .4^2); u_c ~ N(0, .7^2) for each class; ln b ~ N(-1.3, .35^2)
-with weight .8, and N(0, .25^2) (hardly any shared errors) with weight .2: thirty tasks with few wrong labels say little about
-three parameters. Confidences are posterior means, over a grid of b and, given b, by Laplace's approximation for a and u, with
-sigma(m / sqrt(1 + pi v / 8)) for the mean of sigma over N(m, v) (MacKay, 1992). A temperature of the log posteriors is the case
-of two classes with a = u = 0; with more classes it must fit the odds between the wrong ones too, and is worse
-(``python -m benchmarks.truth_gold`` compares them). A label stays the likeliest class of its task, and the ratios of the other
-classes stay, unless one would become likelier than the label.
+**Calibration**: :mod:`peerveil.truth.gold_fit`.
 """
 
 from __future__ import annotations
@@ -30,9 +22,11 @@ import polars as pl
 
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import whole
+from peerveil.core.lazy import chdtrc
 from peerveil.core.result import Pictured
 from peerveil.data import Labels
 from peerveil.truth.figures import draw_reliability
+from peerveil.truth.gold_fit import calibrated_confidences, label_odds, spread_over_classes
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats, Ints
@@ -42,12 +36,9 @@ if TYPE_CHECKING:
 ENOUGH: Final = 30  # gold tasks that are recommended
 LEAST: Final = 10  # below these nothing is calibrated
 LEVEL: Final = 0.95
-_TINY: Final = 1e-12  # of probabilities whose logarithm is taken
-_LOG_SLOPES: Final = np.linspace(-3.5, 1.0, 19)
-_SLOPE_PRIOR: Final = ((0.8, -1.3, 0.35), (0.2, 0.0, 0.25))  # weight, mean and standard deviation of ln b
-_INTERCEPT_SPREAD: Final = 0.4
-_CLASS_SPREAD: Final = 0.7
-_NEWTON_STEPS: Final = 25
+_TINY: Final = 1e-12
+_UNLIKELY: Final = 1e-4
+_LEAST_EXPECTED: Final = 3.0  # gold tasks of a class in a test
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +61,8 @@ class GoldCheck(Pictured):
         The exponent of the odds of a label (b above, its posterior mean): 1 leaves confidences as they are.
     classes
         How many classes the gold answers have.
+    likeness
+        How probable labels as unlike those of all tasks are (Pearson's test) if gold tasks are chosen at random.
     """
 
     right: np.ndarray[Any, np.dtype[np.bool_]]
@@ -79,6 +72,7 @@ class GoldCheck(Pictured):
     mean_confidence: float
     slope: float
     classes: int
+    likeness: float = 1.0
 
     @property
     def tasks(self) -> int:
@@ -125,6 +119,11 @@ class GoldCheck(Pictured):
         if self.tasks < ENOUGH:
             width = f"{100 * (high - low):.0f} points wide"
             lines.append(f"With {self.tasks} gold tasks the interval is {width}; {ENOUGH} or more are recommended.")
+        if self.likeness < _UNLIKELY:
+            lines.append(
+                "Labels of the gold tasks are of other classes than those of all tasks, as if they were not chosen at random: "
+                "then neither the interval nor calibrated values hold for all tasks."
+            )
         if self.classes == 1:
             lines.append("All gold answers are the same class, so they say nothing about tasks of other classes.")
         return lines
@@ -132,17 +131,8 @@ class GoldCheck(Pictured):
     def to_dict(self) -> dict[str, Any]:
         """The check as JSON values."""
         low, high = self.interval
-        return {
-            "tasks": self.tasks,
-            "correct": self.correct,
-            "accuracy": self.accuracy,
-            "low": low,
-            "high": high,
-            "level": LEVEL,
-            "mean_model_confidence": self.mean_model_confidence,
-            "mean_confidence": self.mean_confidence,
-            "slope": self.slope,
-        }
+        names = ("tasks", "correct", "accuracy", "mean_model_confidence", "mean_confidence", "slope", "likeness")
+        return {**{name: getattr(self, name) for name in names}, "low": low, "high": high, "level": LEVEL}
 
     draw = draw_reliability
 
@@ -219,8 +209,15 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     """The result with calibrated probabilities and abilities, and the check.
 
     **Abilities.** A worker's reports are correct with a mean probability p under the model's posteriors and p' under the
-    calibrated ones; the ability moves by (p' - p) over the contrast of the channel. To its error comes, in squares, that of the
-    accuracy of the labels, as far as the ability rests on them.
+    calibrated ones; the ability moves by (p' - p) over the contrast of the channel. To its error comes, in squares: that of the
+    accuracy of the labels, as far as the ability rests on them; and r / sqrt(3), with r the share of wrong labels. Reports do
+    not show whether a worker made the same error as the label or the answer was correct, so that a share of correct answers
+    can be anywhere within r of the share that agrees with the labels; r / sqrt(3) is the standard deviation of an even spread
+    over that range. Two such errors hold more than 95% of the abilities where workers do not differ in this.
+
+    A worker's own reports on gold tasks then count, too: estimate a with variance V, of which the model's own error e^2, and the
+    share D that these reports show, with variance s^2, become (1 - w) a + w D, with the w from 0 to 1 for which the variance is
+    smallest if e and s are wholly correlated (both rest on these reports): (1 - w)^2 V + w^2 s^2 + 2 w (1 - w) e s.
 
     Parameters
     ----------
@@ -235,10 +232,7 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
     k, model = len(result.classes), result.probabilities
     positions = {value: code for code, value in enumerate(result.classes)}
     label = np.array([positions[value] for value in result.labels.tolist()], dtype=np.int64)
-    own = model[np.arange(label.size), label]
-    rest = model.sum(axis=1) - own
-    rest = np.where(rest < 1e-6, _sum_of_others(model, label), rest)  # the difference has lost its digits
-    odds = np.log(np.maximum(own, _TINY)) - np.log(np.maximum(rest, _TINY))
+    own, odds = label_odds(model, label)
     right = label[where] == correct
     calibrated, slope = calibrated_confidences(odds, label, odds[where], label[where], right)
     confidence = np.maximum(calibrated, 1 / k)
@@ -251,104 +245,32 @@ def calibrate(result: TruthResult, gold: Any, answers: EncodedAnswers, contrast:
         mean_confidence=float(confidence.mean()),
         slope=slope,
         classes=len(set(correct.tolist())),
+        likeness=_likeness(np.bincount(label[where], minlength=k), np.bincount(label, minlength=k)),
     )
-    abilities, errors = _calibrated_abilities(result, answers, probabilities, check, contrast)
-    return replace(result, probabilities=probabilities, abilities=abilities, standard_errors=errors, gold=check)
+    truth = np.full(label.size, -1)
+    truth[where] = correct
+    abilities, intervals = _calibrated_abilities(result, answers, probabilities, check, contrast, truth)
+    return replace(result, probabilities=probabilities, abilities=abilities, ability_intervals=intervals, gold=check)
 
 
-def calibrated_confidences(
-    odds: Floats, label: Ints, gold_odds: Floats, gold_label: Ints, right: np.ndarray[Any, np.dtype[np.bool_]]
-) -> tuple[Floats, float]:
-    """The probability that each label is correct, and the mean slope b, from labels that are known to be right or wrong.
+def _likeness(gold: Ints, tasks: Ints) -> float:
+    """Pearson's test that the labels of gold tasks are a random part of all labels; rare classes are taken together.
 
-    >>> odds = np.linspace(0, 10, 40)
-    >>> labels, right = np.zeros(40, dtype=int), np.arange(40) % 4 > 0  # a quarter are wrong, however sure the model is
-    >>> confidences, slope = calibrated_confidences(odds, labels, odds, labels, right)
-    >>> bool(0.68 < confidences.mean() < 0.85), bool(slope < 0.5)
-    (True, True)
+    >>> _likeness(np.array([15, 15]), np.array([500, 500])), _likeness(np.array([15, 15]), np.array([950, 50])) < 1e-9
+    (1.0, True)
     """
-    seen, group = np.unique(gold_label, return_inverse=True)
-    design = np.column_stack([np.ones(right.size), group[:, None] == np.arange(seen.size)]).astype(np.float64)
-    precision = np.diag(np.r_[_INTERCEPT_SPREAD**-2.0, np.full(seen.size, _CLASS_SPREAD**-2.0)])
-    place = np.searchsorted(seen, label)
-    is_seen = seen[np.minimum(place, seen.size - 1)] == label
-    evidence, means = [], np.empty((_LOG_SLOPES.size, label.size))
-    for row, log_slope in enumerate(_LOG_SLOPES):
-        fixed = math.exp(log_slope) * gold_odds
-        offset, log_evidence, covariance = _laplace(design, fixed, right, precision)
-        group_mean = offset[0] + np.r_[offset[1:], 0.0]
-        own = covariance[0, 0] + 2 * covariance[0, 1:] + np.diag(covariance)[1:]
-        group_variance = np.r_[own, covariance[0, 0] + _CLASS_SPREAD**2]  # the last: a class without a gold task
-        at = np.where(is_seen, np.minimum(place, seen.size - 1), seen.size)
-        m = group_mean[at] + math.exp(log_slope) * odds
-        means[row] = _sigmoid(m / np.sqrt(1 + math.pi * group_variance[at] / 8))
-        evidence.append(log_evidence + _log_slope_prior(log_slope))
-    weight = np.exp(np.array(evidence) - max(evidence))
-    weight /= weight.sum()
-    return weight @ means, float(weight @ np.exp(_LOG_SLOPES))
-
-
-def _laplace(design: Floats, fixed: Floats, right: Any, precision: Floats) -> tuple[Floats, float, Floats]:
-    """Laplace's approximation of a logistic regression with normal priors: mode, log evidence, covariance."""
-    mode = np.zeros(precision.shape[0])
-    for _ in range(_NEWTON_STEPS):
-        p = _sigmoid(design @ mode + fixed)
-        gradient = design.T @ (right - p) - precision @ mode
-        hessian = (design.T * (p * (1 - p))) @ design + precision
-        step = np.linalg.solve(hessian, gradient)
-        mode = mode + step / max(1.0, float(np.abs(step).max()))  # no step longer than 1: then every fit converged
-        if np.abs(step).max() < 1e-9:
-            break
-    score = design @ mode + fixed
-    log_likelihood = -float(np.logaddexp(0, np.where(right, -score, score)).sum())
-    log_evidence = log_likelihood - 0.5 * float(mode @ precision @ mode) - 0.5 * float(np.linalg.slogdet(hessian)[1])
-    return mode, log_evidence, np.asarray(np.linalg.inv(hessian), dtype=np.float64)
-
-
-def _log_slope_prior(x: float) -> float:
-    return math.log(sum(w / s * math.exp(-0.5 * ((x - m) / s) ** 2) for w, m, s in _SLOPE_PRIOR))
-
-
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
-
-
-def spread_over_classes(model: Floats, label: Ints, confidence: Floats) -> Floats:
-    """Probabilities in which each label has its confidence and stays the likeliest; the others keep their ratios if they can.
-
-    >>> spread_over_classes(np.array([[0.90, 0.08, 0.02]]), np.array([0]), np.array([0.5])).round(3).tolist()
-    [[0.5, 0.4, 0.1]]
-    >>> spread_over_classes(np.array([[0.90, 0.08, 0.02]]), np.array([0]), np.array([0.4])).round(3).tolist()
-    [[0.4, 0.4, 0.2]]
-    """
-    rows, k = np.arange(label.size), model.shape[1]
-    others = model.copy()
-    others[rows, label] = 0.0
-    total = others.sum(axis=1, keepdims=True)
-    even = np.full_like(others, 1 / (k - 1))
-    even[rows, label] = 0.0
-    others = np.where(total > 0, others / np.where(total > 0, total, 1.0), even)
-    # a share m of the even distribution, as small as keeps (1 - c) ((1 - m) top + m / (k - 1)) at c or below
-    top, left = others.max(axis=1), 1 - confidence
-    excess = np.maximum(left * top - confidence, 0.0)
-    spare = np.maximum(left * (top - 1 / (k - 1)), _TINY)
-    mixed = np.minimum(excess / spare, 1.0)[:, None]
-    probabilities = left[:, None] * ((1 - mixed) * others + mixed * even)
-    probabilities[rows, label] = confidence
-    return np.asarray(probabilities)
-
-
-def _sum_of_others(model: Floats, label: Ints) -> Floats:
-    """The sum of the small probabilities, without the one that is near 1."""
-    others = model.copy()
-    others[np.arange(label.size), label] = 0.0
-    return np.asarray(others.sum(axis=1))
+    expected = tasks * (gold.sum() / tasks.sum())
+    usual = expected >= _LEAST_EXPECTED
+    pairs = [*zip(gold[usual], expected[usual], strict=True), (gold[~usual].sum(), expected[~usual].sum())]
+    cells = [(count, mean) for count, mean in pairs if mean > 0]
+    statistic = sum((count - mean) ** 2 / max(mean, _LEAST_EXPECTED) for count, mean in cells)
+    return float(chdtrc(len(cells) - 1, statistic)) if len(cells) > 1 else 1.0
 
 
 def _calibrated_abilities(
-    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: Floats
+    result: TruthResult, answers: EncodedAnswers, probabilities: Floats, check: GoldCheck, contrast: Floats, truth: Ints
 ) -> tuple[Floats, Floats]:
-    """Abilities and their errors under calibrated probabilities."""
+    """Abilities and their intervals under calibrated probabilities and reports on gold tasks (whose ``truth`` is not -1)."""
     k, workers = len(result.classes), result.abilities.size
     place = result.tasks.search_sorted(answers.tasks).to_numpy()  # of each task of the answers in the result
     task = place[np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))]
@@ -361,7 +283,22 @@ def _calibrated_abilities(
     share = (check.correct + 1) / (check.tasks + 2)
     error_of_accuracy = math.sqrt(share * (1 - share) / (check.tasks + 2))
     rests_on_labels = np.abs(k * abilities - 1) / (k - 1)
-    return abilities, np.hypot(result.standard_errors, rests_on_labels * error_of_accuracy)
+    of_labels = np.hypot(rests_on_labels * error_of_accuracy, (1 - share) / math.sqrt(3))
+    own, total = result.standard_errors, np.hypot(result.standard_errors, of_labels)
+    # the reports on gold tasks; one of a subset response has a row for each class that it names
+    known = truth[task] >= 0
+    named = np.bincount(answers.worker, minlength=workers) / np.maximum(sent, 1)
+    gold = np.bincount(answers.worker[known], minlength=workers) / np.maximum(named, 1)
+    hits = np.bincount(answers.worker[known & (answers.label == truth[task])], minlength=workers)
+    other = (named - contrast) / k  # P(a class is named that is not the answer)
+    expected = np.clip(other + contrast * abilities, 1e-6, 1 - 1e-6)
+    some = np.maximum(gold, 1)
+    shown, error = (hits / some - other) / contrast, np.sqrt(expected * (1 - expected) / some) / contrast
+    shared = own * error
+    w = np.clip((total**2 - shared) / np.maximum(total**2 + error**2 - 2 * shared, _TINY), 0, 1) * (gold > 0)
+    variance = (1 - w) ** 2 * total**2 + w**2 * error**2 + 2 * w * (1 - w) * shared
+    final, half = np.clip((1 - w) * abilities + w * shown, 0.0, 1.0), 2 * np.sqrt(variance)
+    return final, np.clip(np.column_stack([final - half, final + half]), 0.0, 1.0)
 
 
 def _gold_codes(result: TruthResult, gold: dict[Any, Any]) -> list[tuple[int, int]]:

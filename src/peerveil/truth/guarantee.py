@@ -64,9 +64,13 @@ class AnswersResult(Result):
         """The guarantee for a person who sent this many answers."""
         return sum_of_answers(self.guarantee, self._busiest[1], answers)
 
+    @property
+    def person_in_words(self) -> str:
+        """What the guarantee of one answer comes to for the person with the largest total; empty if it is for a person."""
+        return whole_person(self.guarantee, self.person_guarantee, self._busiest[0])
+
     def __str__(self) -> str:
-        person = whole_person(self.guarantee, self.person_guarantee, self._busiest[0])
-        return f"{super().__str__()}\n{person}" if person else super().__str__()
+        return "\n".join(filter(None, [super().__str__(), self.person_in_words]))
 
     def _guarantees(self) -> dict[str, Any]:
         """The guarantee and the mark as JSON values."""

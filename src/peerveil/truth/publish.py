@@ -84,7 +84,7 @@ class PublishedLabels(AnswersResult):
         """Agreement with its intervals, or why there is none."""
         if self.agreement is None:
             return f"Agreement cannot be estimated from these labels ({self.no_agreement})."
-        return f"{self.agreement.summary()}. Intervals are for other tasks and the same annotators."
+        return f"{self.agreement.summary()}. {self.agreement.about_intervals}"
 
     @property
     def tasks_of_one(self) -> int:

@@ -31,9 +31,10 @@ CONFIDENCE: Final = (
     "only gold tasks, whose correct answers are known, show how many labels are correct."
 )
 ABILITIES: Final = (
-    "The errors of abilities are those that the model implies; where people share errors, they are too small."
+    "Abilities have no interval: reports alone do not show which errors people share, so that one would be too narrow; gold "
+    "tasks give one."
 )
-GOLD_ABILITIES: Final = "The errors of abilities include that of the accuracy on gold tasks."
+GOLD_ABILITIES: Final = "Intervals of abilities (95%) allow for wrong labels, and for workers who make the same errors."
 _ONE_COIN, _TWO_COIN = "one ability for each worker", "an ability for each worker and class"
 _MODELS_IN_WORDS: Final = {
     "one-coin": _ONE_COIN,
@@ -63,7 +64,9 @@ class TruthResult(AnswersResult):
     abilities
         The probability that a worker's own answer, before it was randomized, is correct; one number per worker.
     standard_errors
-        Of the abilities, as the model implies them: without gold tasks they are too small where people share errors.
+        Of the abilities, as the model implies them: too small where people share errors, so that no interval is made of them.
+    ability_intervals
+        The lower and upper end of each ability's interval, with gold tasks; ``None`` without.
     loads
         How many answers each worker sent.
     model
@@ -105,6 +108,7 @@ class TruthResult(AnswersResult):
     evidence: Evidence | None = None
     doubt: str | None = None
     gold: GoldCheck | None = None
+    ability_intervals: Floats | None = field(default=None, repr=False)
     details: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -236,6 +240,8 @@ class WorkerAbilities:
     """How many answers the prior on an ability is worth."""
     epsilons: tuple[Fraction, ...] | None = None
     """With which epsilon each worker's answers were randomized, where people chose."""
+    intervals: Floats | None = None
+    """The lower and upper end of each ability's interval, with gold tasks."""
 
     @classmethod
     def of(
@@ -243,13 +249,15 @@ class WorkerAbilities:
     ) -> WorkerAbilities:
         """The abilities of a result, with the ids that they belong to."""
         strength = float(result.details.get("prior_strength", 0.0))
-        return cls(workers, result.loads, result.abilities, result.standard_errors, strength, epsilons)
+        known = (result.loads, result.abilities, result.standard_errors, strength)
+        return cls(workers, *known, epsilons, result.ability_intervals)
 
     def frame(self) -> pl.DataFrame:
-        """A Polars table: worker, answers, ability, standard error; ``.to_pandas()`` makes it one of pandas."""
+        """A Polars table: worker, answers, ability, standard error, and with gold tasks the interval as lower and upper."""
         columns = {"answers": self.loads, "ability": self.abilities, "standard_error": self.standard_errors}
+        ends = {} if self.intervals is None else {"lower": self.intervals[:, 0], "upper": self.intervals[:, 1]}
         chosen = {} if self.epsilons is None else {"epsilon": [str(level) for level in self.epsilons]}
-        return pl.DataFrame({"worker": self.workers, **columns, **chosen})
+        return pl.DataFrame({"worker": self.workers, **columns, **ends, **chosen})
 
     def history(self) -> dict[Any, tuple[float, float]]:
         """What is now known of each worker, as correct and wrong answers that would say as much: a prior for later work.

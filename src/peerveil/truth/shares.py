@@ -21,19 +21,18 @@ import polars as pl
 from peerveil.core.errors import BadInput, Verbatim
 from peerveil.core.exact import Number, number, numbers
 from peerveil.core.guarantee import NOT_PRIVATE_MARK
-from peerveil.core.randomness import NumberResponse
 from peerveil.data.table import plural
 from peerveil.truth.guarantee import LARGEST_Z, AnswersResult, NotRandomized
 from peerveil.truth.shares_counts import Question, count_by
 from peerveil.truth.shares_figures import draw_shares
 from peerveil.truth.shares_fit import LinearEstimate, ReportCounts, maximum_likelihood, score_intervals
-from peerveil.truth.shares_read import open_reports
+from peerveil.truth.shares_read import Terms, open_reports
 
 if TYPE_CHECKING:
     from ibis.backends import BaseBackend
 
     from peerveil.core.arrays import Floats
-    from peerveil.core.randomness import OrderedResponse
+    from peerveil.core.randomness import NumberResponse, OrderedResponse
 
 INTERVALS: Final = "Each interval holds for its own share, not for all of them at once."
 HONEST: Final = (
@@ -99,6 +98,8 @@ class SharesResult(SharesBase):
         Of one report; ``None`` if people chose their own.
     doubt
         Why the reports cannot have been randomized with this epsilon, in words; ``None`` if nothing speaks against it.
+    are_levels
+        Whether the classes are levels that numbers were rounded to at random: only the mean then says something.
     """
 
     classes: tuple[Any, ...]
@@ -116,9 +117,12 @@ class SharesResult(SharesBase):
     effective: float
     epsilon: Fraction | None
     doubt: str | None = None
+    are_levels: bool = False
 
     def frame(self) -> pl.DataFrame:
-        """One row per class: its share, the ends of its interval, and its standard error."""
+        """One row per class: its share, the ends of its interval, and its standard error; of numbers the mean alone."""
+        if self.are_levels and self.mean is not None:
+            return pl.DataFrame([self.mean], schema=["mean", "lower", "upper"], orient="row")
         labels = {"class": list(map(str, self.classes)) if isinstance(self.classes[0], bool) else list(self.classes)}
         columns = {name: getattr(self, name) for name in ("shares", "lower", "upper", "standard_errors")}
         named = {"share": columns["shares"], "lower": columns["lower"], "upper": columns["upper"]}
@@ -137,14 +141,15 @@ class SharesResult(SharesBase):
         return Interval(*(float(values[place]) for values in (self.shares, self.lower, self.upper)))
 
     def summary(self) -> str:
-        """The largest shares with their intervals, in one line."""
+        """The largest shares with their intervals (of numbers the mean), in one line."""
+        mean = "" if self.mean is None else "mean {:.3g} [{:.3g}, {:.3g}]".format(*self.mean)
+        people = f"({plural(self.people, 'person', 'people')})"
+        if self.are_levels:
+            return f"{mean} {people}"
         order = np.argsort(-self.shares, kind="stable")[:_SHOWN]
         parts = [f"{self.classes[i]} {_percent(Interval(self.shares[i], self.lower[i], self.upper[i]))}" for i in order]
         more = "" if len(self.classes) <= _SHOWN else f", and {len(self.classes) - _SHOWN} more"
-        mean = (
-            "" if self.mean is None else f"; mean {self.mean.value:.3g} [{self.mean.lower:.3g}, {self.mean.upper:.3g}]"
-        )
-        return f"{', '.join(parts)}{more}{mean} ({plural(self.people, 'person', 'people')})"
+        return f"{', '.join(parts)}{more}{'; ' if mean else ''}{mean} {people}"
 
     draw = draw_shares
 
@@ -237,13 +242,11 @@ def estimate_shares(
     no 67.1% [60.4, 73.6], yes 32.9% [26.4, 39.6] (1,000 people)
     """
     check_level(level)
-    settings: Any = {"weights": weights, "margins": margins, "people": people, "columns": columns, "task": task}
-    where: Any = {"engine": engine, "connection": connection, "response": response}
-    scores = True if scores is None and isinstance(response, NumberResponse) else scores
-    with open_reports(reports, epsilon=epsilon, classes=classes, **settings, **where, lists=True) as (
-        source,
-        question,
-    ):
+    terms: Terms = {
+        "epsilon": epsilon, "classes": classes, "weights": weights, "margins": margins, "people": people, "columns": columns,
+        "task": task, "engine": engine, "connection": connection, "response": response,
+    }  # fmt: skip
+    with open_reports(reports, lists=True, **terms) as (source, question):
         counts = count_by(source, question)[None]
     result = shares_of(counts, question, level=level, simultaneous=simultaneous, scores=scores)
     if result.doubt is not None:
@@ -265,7 +268,7 @@ def shares_of(
     each = 1 - (1 - level) / len(shares) if simultaneous else level
     lower, upper = score_intervals(estimate, shares, each)
     variance = estimate.variance(np.clip(shares, 0, 1))
-    values = read_scores(scores, question.classes)
+    values = read_scores(True if question.are_levels else scores, question.classes)
     return SharesResult(
         guarantee=question.guarantee,
         classes=question.classes,
@@ -283,6 +286,7 @@ def shares_of(
         effective=float(estimate.effective.mean()),
         epsilon=question.epsilon,
         doubt=shares_doubt(estimate, question),
+        are_levels=question.are_levels,
     )
 
 

@@ -48,12 +48,15 @@ class Question:
         What is guaranteed for one report.
     response
         The matrix of a response whose reports are the numbers 0, 1, ... and no classes, by answer and report.
+    are_levels
+        Whether the classes are levels that numbers were rounded to at random, so that only their mean says something.
     """
 
     classes: tuple[Any, ...]
     epsilon: Fraction | None
     guarantee: Guarantee
     response: Floats | None = None
+    are_levels: bool = False
 
     @property
     def reports(self) -> Sequence[Any]:
@@ -358,5 +361,11 @@ def _sizes(sums: pl.DataFrame, epsilon: str | None, question: Question) -> Ints:
 
 def codes_of(labels: pl.Series, question: Question) -> pl.Series:
     """Reports as positions among those that are possible, or of the classes that they name; others are refused."""
+    if question.response is not None:
+        most = len(question.reports) - 1
+        outside = labels if labels.dtype == pl.String else labels.filter(~labels.is_in(list(question.reports)))
+        if outside.len():
+            want = f"whole numbers from 0 to {most}, which this response sends (with these classes or bounds, and this epsilon)"
+            raise BadInput("reports", got=outside[0], want=want)
     known = Labels(task=[0] * labels.len(), worker=[0] * labels.len(), label=labels)
     return pl.Series(known.members.codes(list(question.reports))).cast(pl.Int64)

@@ -114,7 +114,9 @@ def cross_table(
 
     Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`.
 
-    Notes ----- Both answers are randomized independently, so that the matrix of a pair of reports is the Kronecker
+    Notes
+    -----
+    Both answers are randomized independently, so that the matrix of a pair of reports is the Kronecker
     product of the two. If the answers are independent, so are the reports, and the other way round, since both matrices
     can be inverted: the test of independence is Pearson's on the table of reports, and its level needs no correction.
     For k-ary response the joint distribution of the reports deviates from the product of its margins by c1 c2 times the

@@ -44,7 +44,13 @@ def _shares_axis(ax: Axes, upper: float, xlabel: str) -> None:
 
 
 def draw_shares(result: Any, ax: Axes) -> None:
-    """The share of each class with its interval, the largest first where there are many."""
+    """The share of each class with its interval, the largest first where there are many; of numbers the mean."""
+    if result.are_levels:
+        _points(ax, [0], ([end] for end in result.mean), COLORS["private"])
+        _rows(ax, ["mean"])
+        ax.set(xlim=(result.classes[0], result.classes[-1]), xlabel=f"mean, with its {100 * result.level:g}% interval")
+        ax.grid(axis="x", color=COLORS["truth"], alpha=0.25, lw=0.8)
+        return
     order = np.arange(len(result.classes))
     if len(order) > _MOST_SHOWN:
         order = np.argsort(-result.shares, kind="stable")[:_MOST_SHOWN]

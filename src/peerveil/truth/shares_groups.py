@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 import polars as pl
@@ -17,12 +17,7 @@ from peerveil.truth.shares import SharesBase, SharesResult, check_level, shares_
 from peerveil.truth.shares_counts import count_by, matching
 from peerveil.truth.shares_figures import draw_groups
 from peerveil.truth.shares_fit import LinearEstimate, ReportCounts, difference_interval, maximum_likelihood
-from peerveil.truth.shares_read import open_reports
-
-if TYPE_CHECKING:
-    from ibis.backends import BaseBackend
-
-    from peerveil.core.exact import Number
+from peerveil.truth.shares_read import Terms, open_reports
 
 _MOST_GROUPS: Final = 200
 
@@ -96,18 +91,10 @@ def compare_groups(
     reports: Any,
     *,
     group: str,
-    epsilon: Number | None = None,
-    classes: int | Sequence[Hashable] | None = None,
     reference: Any = None,
     level: float = 0.95,
     scores: Mapping[Any, float] | Sequence[float] | bool | None = None,
-    weights: str | None = None,
-    margins: Mapping[str, Mapping[Any, float]] | None = None,
-    people: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    task: Any = None,
-    engine: str = "memory",
-    connection: BaseBackend | None = None,
+    **terms: Unpack[Terms],
 ) -> GroupShares:
     """Compare the shares of groups, or their means.
 
@@ -121,7 +108,9 @@ def compare_groups(
     Other parameters are those of :func:`peerveil.truth.shares.estimate_shares`; ``level`` is for each interval by
     itself.
 
-    Notes ----- Differences get Newcombe's interval, from the intervals of both groups. The test is that of homogeneity
+    Notes
+    -----
+    Differences get Newcombe's interval, from the intervals of both groups. The test is that of homogeneity
     on the *reports*: groups have the same shares if, and only if, they have the same distribution of reports (the
     channel can be inverted), so that its level is that of a chi-squared test without privacy. With weights or several
     reports of a person the statistic is divided by the mean design effect (the first-order correction of Rao and
@@ -137,16 +126,7 @@ def compare_groups(
     True
     """
     check_level(level)
-    settings: dict[str, Any] = {
-        "weights": weights,
-        "margins": margins,
-        "people": people,
-        "columns": columns,
-        "task": task,
-    }
-    where: Any = {"engine": engine, "connection": connection}
-    opened = open_reports(reports, epsilon=epsilon, classes=classes, extra=[group], **settings, **where, lists=True)
-    with opened as (source, question):
+    with open_reports(reports, extra=[group], lists=True, **terms) as (source, question):
         counts = count_by(source, question, by=group)
         if source.person is not None and sum(one.people for one in counts.values()) > source.people()["people"][0]:
             want = "groups of different people; to compare answers of the same people, use a cross table"

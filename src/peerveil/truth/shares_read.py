@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -45,7 +45,7 @@ REPORTS: Final = TableSchema(
             "worker", "id", "a person's id in every row, or in none", "who sent it", required=False, empty_is_absent=True,
             other_names=LABELS["worker"].other_names,
         ),
-        Column("epsilon", "number", "a number above 0", "the person's epsilon", required=False, empty_is_absent=True),
+        LABELS["epsilon"],
     ),
     identity=("worker", "label", "label"),
     further=Column("extra", "any", "a value", "further column, kept as it came", gaps=True),
@@ -74,32 +74,38 @@ class Reports(Table):
         return cls._of_file(file, chosen, cls._wanted(columns, options), options)
 
 
+class Terms(TypedDict, total=False):
+    """How reports are opened: the parameters that all estimates share, as of :func:`peerveil.truth.shares.estimate_shares`."""
+
+    epsilon: Number | None
+    classes: int | Sequence[Hashable] | None
+    weights: Any
+    margins: Mapping[str, Mapping[Any, float]] | None
+    people: Any
+    columns: Mapping[str, str] | None
+    task: Any
+    engine: str
+    connection: BaseBackend | None
+    response: OrderedResponse | NumberResponse | None
+
+
 @contextmanager
 def open_reports(
-    reports: Any,
-    *,
-    epsilon: Number | None,
-    classes: int | Sequence[Hashable] | None,
-    extra: Sequence[str] = (),
-    weights: Any = None,
-    people: Any = None,
-    margins: Mapping[str, Mapping[Any, float]] | None = None,
-    columns: Mapping[str, str] | None = None,
-    task: Any = None,
-    engine: str = "memory",
-    connection: BaseBackend | None = None,
-    response: OrderedResponse | NumberResponse | None = None,
-    lists: bool = False,
+    reports: Any, *, extra: Sequence[str] = (), lists: bool = False, **terms: Unpack[Terms]
 ) -> Iterator[tuple[ReportSource, Question]]:
     """Reports on an engine, and the question that they answer; what was opened is closed afterwards.
 
     Reports that name several classes are refused unless ``lists``.
     """
+    epsilon, classes, response = terms.get("epsilon"), terms.get("classes"), terms.get("response")
+    weights, people, columns = terms.get("weights"), terms.get("people"), terms.get("columns")
+    margins, task = terms.get("margins"), terms.get("task")
+    engine, connection = terms.get("engine", "memory"), terms.get("connection")
     one_of(engine, "engine", ENGINES)
     stated = stated_answers(reports, epsilon=epsilon, classes=classes)
     reports = reports if stated is None else stated
     if isinstance(reports, RandomizedAnswers | CollectedAnswers):
-        for name, value in (("epsilon", epsilon), ("classes", classes)):
+        for name, value in (("epsilon", epsilon), ("classes", classes), ("response", response)):
             if value is not None:
                 raise BadInput(name, got=value, want="nothing: these randomized answers state it")
         given, guarantee = reports.response, reports.guarantee
@@ -160,7 +166,8 @@ def _question_of(
         want = "an OrderedResponse or a NumberResponse; other reports are read without it, with epsilon and classes"
         raise BadInput("response", got=response, want=want)
     exact = response.exact_epsilon
-    return Question(tuple(levels), exact, device_guarantee(exact), response.matrix())
+    are_levels = isinstance(response, NumberResponse)
+    return Question(tuple(levels), exact, device_guarantee(exact), response.matrix(), are_levels)
 
 
 def _typed(classes: Sequence[Any], labels: pl.Series) -> list[Any]:

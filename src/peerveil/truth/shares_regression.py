@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 import numpy as np
 import polars as pl
@@ -16,13 +16,10 @@ from peerveil.data.table import plural
 from peerveil.truth.shares import SharesBase, check_level
 from peerveil.truth.shares_counts import Question, ReportSource, codes_of, matching
 from peerveil.truth.shares_figures import draw_coefficients
-from peerveil.truth.shares_read import open_reports
+from peerveil.truth.shares_read import Terms, open_reports
 
 if TYPE_CHECKING:
-    from ibis.backends import BaseBackend
-
     from peerveil.core.arrays import Floats
-    from peerveil.core.exact import Number
 
 _STEPS: Final = 200
 _HALVINGS: Final = 30
@@ -108,7 +105,9 @@ def fit_logistic(
         The sum of the weights of the rows (their number), and of their squares: where they differ, the covariance is
         the sandwich.
 
-    Notes ----- With m = P(report is the class) and g = dm/d(x b) = (given_yes - given_no) s (1 - s): the score of a row
+    Notes
+    -----
+    With m = P(report is the class) and g = dm/d(x b) = (given_yes - given_no) s (1 - s): the score of a row
     is x (y - m) g / (m (1 - m)), its expected information x x' g^2 / (m (1 - m)), and the observed information adds -x
     x' (y - m) / (m (1 - m)) times the derivative of g less g^2 (1 - 2 m) / (m (1 - m)). The likelihood need not be
     concave, hence the halving; the covariance is the inverse of the observed information where that is positive
@@ -164,17 +163,9 @@ def logistic_regression(
     reports: Any,
     *,
     on: Sequence[str],
-    epsilon: Number | None = None,
-    classes: int | Sequence[Hashable] | None = None,
     answer: Any = None,
     level: float = 0.95,
-    weights: str | None = None,
-    margins: Mapping[str, Mapping[Any, float]] | None = None,
-    people: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    task: Any = None,
-    engine: str = "memory",
-    connection: BaseBackend | None = None,
+    **terms: Unpack[Terms],
 ) -> ShareRegression:
     """Explain the odds of an answer by public columns, where only the answer was randomized.
 
@@ -200,18 +191,10 @@ def logistic_regression(
     check_level(level)
     if isinstance(on, str) or not on or len(set(on)) < len(on) or "label" in on:
         raise BadInput("on", got=on, want="a list of public columns, each once, without that of the answer")
-    settings: dict[str, Any] = {
-        "weights": weights,
-        "margins": margins,
-        "people": people,
-        "columns": columns,
-        "task": task,
-    }
-    where: Any = {"engine": engine, "connection": connection}
-    with open_reports(reports, epsilon=epsilon, classes=classes, extra=list(on), **settings, **where) as (
-        source,
-        question,
-    ):
+    if terms.get("response") is not None:
+        want = "reports that each name a class; of scales and numbers compare groups instead"
+        raise BadInput("response", got=terms["response"], want=want)
+    with open_reports(reports, extra=list(on), **terms) as (source, question):
         crowd = source.people()
         if source.person is not None and int(crowd["most"][0]) > 1:
             got = Verbatim(f"{crowd['most'][0]:,} reports of one person")

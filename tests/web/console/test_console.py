@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.web.console.clients import Browser, LocalConsole, said, where
 
+from peerveil.core.randomness import Randomness
 from peerveil.data import synthetic_conference
 from peerveil.study import Study, run_study
 from peerveil.study.actions import KINDS, all_actions
-from peerveil.truth import simulate_crowd
+from peerveil.truth import randomize_answers, simulate_crowd
+from peerveil.truth.wire import answers_text
 from peerveil.web.console import files, jobs
 from peerveil.web.console.app import LOCAL_USER
 from peerveil.web.console.explore import MODULES
@@ -277,6 +279,33 @@ def test_unknown_columns_are_named_by_hand(console: LocalConsole) -> None:
     console.work()
     text = me.get(f"{run}/study.toml").text
     assert tomllib.loads(text)["data"]["scores"]["columns"] == {"paper": "x", "reviewer": "who", "score": "points"}
+
+
+def test_a_poll_needs_no_tasks_and_a_crowd_export_says_which_answer(console: LocalConsole) -> None:
+    me = console.browser()
+    poll = bring(console, me, "poll.csv", b"label,region\n" + b"yes,north\nno,south\nno,north\nyes,south\n" * 30)
+    page = said(me.get(f"/data/{poll}"))
+    assert "CSV with a header" in page
+    assert "120 reports without tasks" in page
+    form = {"action": "truth.shares", "data": poll, "epsilon": "2", "randomized": "true", "classes": "yes,no"}
+    assert re.search(rf'id="form-truth.shares".*?{poll}', me.get("/truth").text, re.DOTALL)
+    run = where(me.send("/truth", "/truth/prepare", form | {"group": "region"}))
+    console.work("checks")
+    me.send(run, f"{run}/start")
+    console.work("runs")
+    assert "yes 50.0% [" in said(me.get(run))
+    refused = me.send("/truth", "/truth/prepare", form | {"action": "truth.infer"})
+    assert "need a file that can be read as labels" in said(refused)
+    head, row = "HITId,AssignmentId,WorkerId,AssignmentStatus,Answer.a,Answer.b", "h{0},x{0},w,Approved,cat,sure\n"
+    mturk = bring(console, me, "batch.csv", "\n".join([head, *(row.format(i).strip() for i in range(3))]).encode())
+    assert "Answer.a, Answer.b, need one answer" in said(me.get(f"/data/{mturk}"))
+    me.send(f"/data/{mturk}", f"/data/{mturk}/columns", {"kind": "labels", "column-label": "Answer.a"})
+    console.work("checks")
+    assert "3 labels by 1 worker on 3 tasks" in said(me.get(f"/data/{mturk}"))
+    answers = simulate_crowd(tasks=3, workers=3, answers=2, epsilon=None).answers
+    lines = answers_text(randomize_answers(answers, epsilon=2, classes=2, randomness=Randomness.simulation(1)).operator)
+    stated = bring(console, me, "reports.jsonl", lines.encode())
+    assert "peerveil truth infer" in said(me.get(f"/data/{stated}"))
 
 
 def test_problems_are_named_by_row(console: LocalConsole) -> None:

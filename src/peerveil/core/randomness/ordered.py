@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, as_array, log_above, number, printed, refuse_first, whole, words
+from peerveil.core.exact import Number, as_array, log_above, number, refuse_first, whole, words
 from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness.response import ClassCoder, UniformSource, inside_threshold, read_classes
+from peerveil.core.randomness.response import ClassResponse, UniformSource, inside_threshold, read_classes
 
 MOST_CLASSES: Final = 256
 _MOST_LEVELS: Final = 33  # that numbers are rounded to
@@ -28,7 +28,7 @@ _ROUNDING_BITS: Final = 53
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class OrderedResponse(ClassCoder):
+class OrderedResponse(ClassResponse):
     """A randomized response for classes with an order, such as a scale from 1 to 10.
 
     Parameters
@@ -42,7 +42,9 @@ class OrderedResponse(ClassCoder):
         estimates best how many people are at or below each class, a rule on epsilon and k alone; a larger one is better for
         means.
 
-    Notes ----- Answers have the codes 0 to k - 1. A report is a whole number y from 0 to k - 1 + 2b: y is near the answer a if
+    Notes
+    -----
+    Answers have the codes 0 to k - 1. A report is a whole number y from 0 to k - 1 + 2b: y is near the answer a if
     a <= y <= a + 2b. A uniform whole number u below N = 2^bits decides: if u < inside_below (I below) y is one of the 2b + 1
     near numbers, else one of the k - 1 others, each equally likely (a discrete form of the square wave of Li et al., 2020).
 
@@ -75,14 +77,7 @@ class OrderedResponse(ClassCoder):
             raise BadInput("classes", got=k, want=f"at most {MOST_CLASSES} ordered classes; for more, a NumberResponse")
         chosen = _best_reach(float(exact_epsilon), k) if reach is None else reach
         b = whole(chosen, "reach", 0, k, want=f"a whole number from 0 to {k}")
-        values = (exact_epsilon, labels, k, b, *inside_threshold(exact_epsilon, 2 * b + 1, k - 1))
-        for field, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, field.name, value)
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that was asked for."""
-        return printed(self.exact_epsilon, "up")
+        self._set(exact_epsilon, labels, k, b, *inside_threshold(exact_epsilon, 2 * b + 1, k - 1))
 
     @property
     def reports(self) -> int:
@@ -142,20 +137,18 @@ class OrderedResponse(ClassCoder):
 
     def draw(self, codes: NDArray[Any], source: UniformSource) -> NDArray[Any]:
         """A report for every code of a flat array. Both numbers are drawn in any case, so that time tells nothing."""
-        word: Any = np.uint32 if self.bits == 32 else np.uint64
-        inside = source.uniform_words(codes.size, self.bits) < word(self.inside_below)
+        drawn, inside_below = self._words(codes.size, source, self.inside_below)
         near = codes.astype(np.int64) + source.integers(0, 2 * self.reach + 1, codes.size)
         far = source.integers(0, self.k - 1, codes.size)
         far += np.where(far >= codes, 2 * self.reach + 1, 0)
-        return np.where(inside, near, far)
+        return np.where(drawn < inside_below, near, far)
 
     def decode(self, codes: NDArray[Any]) -> NDArray[Any]:
         """Reports are whole numbers, not classes."""
         return codes
 
     def __repr__(self) -> str:
-        classes: object = self.k if self.labels is None else list(self.labels)
-        return f"OrderedResponse({str(self.exact_epsilon)!r}, classes={classes!r}, reach={self.reach})"
+        return self._written(reach=self.reach)
 
     def __str__(self) -> str:
         inside = math.floor(1000 * Fraction(self.inside_below, 2**self.bits)) / 10
@@ -205,7 +198,9 @@ class NumberResponse:
         from 2 to 33, with the smallest variance of an unbiased number in the worst case, a rule on epsilon alone. 2 levels are
         one bit per number (Duchi, Jordan and Wainwright, 2018), best for small epsilon.
 
-    Notes ----- **Neighbors**: any two numbers of one person between the bounds. **Unit**: one number. **Proof.** The number is
+    Notes
+    -----
+    **Neighbors**: any two numbers of one person between the bounds. **Unit**: one number. **Proof.** The number is
     rounded to a level with some distribution over the levels, and the level goes through :class:`OrderedResponse`. So P[y | x]
     is an average of the P[y | level], each at most e^epsilon times any other, and so is at most e^epsilon times any other
     average of them. This holds whatever the distribution is: floats decide only about the rounding, never about the loss. ∎
@@ -234,8 +229,7 @@ class NumberResponse:
         else:
             count, reach = _best_levels(float(exact_epsilon), levels, whole(levels, "levels", 2, MOST_CLASSES))
         ordered = OrderedResponse(exact_epsilon, count, reach=reach)
-        for field, value in zip(fields(self), (bottom, top, ordered), strict=True):
-            object.__setattr__(self, field.name, value)
+        ClassResponse._set(self, bottom, top, ordered)
 
     @property
     def levels(self) -> int:

@@ -8,6 +8,7 @@ is what the proof is about.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -36,12 +37,29 @@ class UniformSource(Protocol):
         """Whole numbers from ``low`` up to, but not including, ``high``, exactly uniform."""
 
 
-class ClassCoder:
-    """Answers as codes and back, for responses on a public list of classes."""
+class ClassResponse:
+    """What responses on a public list of classes share: an exact epsilon, answers as codes and back, and what a word decides."""
 
     __slots__ = ()
+    exact_epsilon: Fraction
     labels: tuple[Any, ...] | None
     k: int
+    bits: int
+
+    def _set(self: Any, *values: Any) -> None:
+        """Set all fields, in their order; afterwards they never change."""
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
+
+    @property
+    def epsilon(self) -> float:
+        """The epsilon that was asked for."""
+        return printed(self.exact_epsilon, "up")
+
+    def _words(self, count: int, source: UniformSource, threshold: int) -> tuple[NDArray[Any], Any]:
+        """Uniform words of the width of this response, and a threshold of the same kind."""
+        word: Any = np.uint32 if self.bits == 32 else np.uint64
+        return source.uniform_words(count, self.bits), word(threshold)
 
     def encode(self, answers: ArrayLike, argument: str = "answers") -> NDArray[Any]:
         """Answers as codes 0 .. k-1; an answer that is not one of the classes is refused."""
@@ -71,9 +89,66 @@ class ClassCoder:
         """Codes as answers: the inverse of :meth:`encode`."""
         return codes if self.labels is None else _as_array(self.labels)[codes]
 
+    def _written(self, **more: int) -> str:
+        """The expression that makes this response."""
+        classes: object = self.k if self.labels is None else list(self.labels)
+        rest = "".join(f", {name}={value}" for name, value in more.items())
+        return f"{type(self).__name__}({str(self.exact_epsilon)!r}, classes={classes!r}{rest})"
+
+
+class NamingResponse(ClassResponse):
+    """A response whose report names ``size`` classes: the answer with probability ``keep``, any other class with ``other``."""
+
+    __slots__ = ()
+    size: int
+
+    @property
+    @abstractmethod
+    def exact_keep(self) -> Fraction:
+        """The probability that a report names the answer."""
+
+    @property
+    @abstractmethod
+    def exact_other(self) -> Fraction:
+        """The probability that a report names any single other class."""
+
+    @property
+    def keep(self) -> float:
+        """:attr:`exact_keep` as a float."""
+        return float(self.exact_keep)
+
+    @property
+    def other(self) -> float:
+        """:attr:`exact_other` as a float."""
+        return float(self.exact_other)
+
+    def matrix(self) -> Floats:
+        """``matrix[answer, class]``: the probability that a report names the class, as floats. Rows add up to ``size``.
+
+        The shares of reports that name each class have the expectation shares @ matrix.
+
+        >>> Response(1, classes=2).matrix().round(3).tolist()
+        [[0.731, 0.269], [0.269, 0.731]]
+        """
+        return np.where(np.eye(self.k, dtype=bool), self.keep, self.other)
+
+    def unbiased(self, counts: ArrayLike) -> Floats:
+        """Unbiased estimates of how many people gave each answer, from how many reports name it.
+
+        E[reports that name y] = n other + (keep - other) answers of y; this solves for the answers.
+
+        >>> Response(1, classes=2).unbiased([600, 400]).round(1).tolist()
+        [716.4, 283.6]
+        """
+        shown = as_array(counts, "counts")
+        if shown.dtype.kind not in "iuf" or shown.shape != (self.k,) or not (np.isfinite(shown) & (shown >= 0)).all():
+            raise BadInput("counts", got=counts, want=f"{self.k} counts, one per class")
+        reports = shown.sum() / self.size
+        return np.asarray((shown - reports * self.other) / float(self.exact_keep - self.exact_other))
+
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Response(ClassCoder):
+class Response(NamingResponse):
     """A k-class randomized response for an epsilon, on integer thresholds.
 
     Parameters
@@ -126,14 +201,7 @@ class Response(ClassCoder):
                 break
         else:
             raise BadInput("epsilon", got=epsilon, want=f"more: with {k} classes nothing would be left of an answer")
-        values = (exact_epsilon, labels, k, bits, keep_below, share)
-        for field, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, field.name, value)
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that was asked for."""
-        return printed(self.exact_epsilon, "up")
+        self._set(exact_epsilon, labels, k, bits, keep_below, share)
 
     @property
     def loss(self) -> float:
@@ -150,26 +218,8 @@ class Response(ClassCoder):
         """The probability of each single other class."""
         return Fraction(self.share, 2**self.bits)
 
-    @property
-    def keep(self) -> float:
-        """:attr:`exact_keep` as a float."""
-        return float(self.exact_keep)
-
-    @property
-    def other(self) -> float:
-        """:attr:`exact_other` as a float."""
-        return float(self.exact_other)
-
-    size: ClassVar[int] = 1  # classes in a report
+    size: ClassVar[int] = 1  # type: ignore[misc]  # classes in a report: the same for all
     width: ClassVar[int] = 1  # numbers that a draw holds at once
-
-    def matrix(self) -> Floats:
-        """``matrix[answer, randomized answer]``: the probabilities, as floats.
-
-        >>> Response(1, classes=2).matrix().round(3).tolist()
-        [[0.731, 0.269], [0.269, 0.731]]
-        """
-        return np.where(np.eye(self.k, dtype=bool), self.keep, self.other)
 
     def probabilities(self, answer: int) -> list[Fraction]:
         """The exact distribution of what is sent for the answer with this code.
@@ -182,37 +232,21 @@ class Response(ClassCoder):
 
     def draw(self, codes: NDArray[Any], source: UniformSource) -> NDArray[Any]:
         """A randomized code for every code of a flat array."""
-        word: Any = np.uint32 if self.bits == 32 else np.uint64
-        keep_below, share = word(self.keep_below), word(self.share)
-        drawn = source.uniform_words(codes.size, self.bits)
+        drawn, keep_below = self._words(codes.size, source, self.keep_below)
         moved = drawn >= keep_below
         out = np.empty_like(codes)
         if self.k == 2:
             np.bitwise_xor(codes, moved, out=out, casting="unsafe")
             return out
         # the index among the other classes, skipping the answer itself; meaningless (and unused) where kept
-        other = ((drawn - keep_below) // share).astype(codes.dtype)
+        other = ((drawn - keep_below) // type(keep_below)(self.share)).astype(codes.dtype)
         other += other >= codes
         np.copyto(out, codes)
         np.copyto(out, other, where=moved)
         return out
 
-    def unbiased(self, counts: ArrayLike) -> Floats:
-        """Unbiased estimates of how many people gave each answer, from how many randomized answers show it.
-
-        E[randomized answers of y] = n other + (keep - other) answers of y; this solves for the answers.
-
-        >>> Response(1, classes=2).unbiased([600, 400]).round(1).tolist()
-        [716.4, 283.6]
-        """
-        shown = as_array(counts, "counts")
-        if shown.dtype.kind not in "iuf" or shown.shape != (self.k,) or not (np.isfinite(shown) & (shown >= 0)).all():
-            raise BadInput("counts", got=counts, want=f"{self.k} counts, one per class")
-        return np.asarray((shown - shown.sum() * self.other) / float(self.exact_keep - self.exact_other))
-
     def __repr__(self) -> str:
-        classes: object = self.k if self.labels is None else list(self.labels)
-        return f"Response({str(self.exact_epsilon)!r}, classes={classes!r})"
+        return self._written()
 
     def __str__(self) -> str:
         sent = math.floor(1000 * self.exact_keep) / 10

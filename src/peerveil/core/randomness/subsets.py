@@ -9,24 +9,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from peerveil.core.arrays import Floats
 from peerveil.core.errors import BadInput
-from peerveil.core.exact import Number, as_array, log_above, printed, whole, words
+from peerveil.core.exact import Number, log_above, whole, words
 from peerveil.core.guarantee import read_epsilon
-from peerveil.core.randomness.response import ClassCoder, Response, UniformSource, inside_threshold, read_classes
+from peerveil.core.randomness.response import NamingResponse, Response, UniformSource, inside_threshold, read_classes
 
 MOST_CLASSES: Final = 256  # with more classes a report would be too long; k-ary response is used
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SubsetResponse(ClassCoder):
+class SubsetResponse(NamingResponse):
     """A randomized response whose report is a set of ``size`` classes.
 
     Parameters
@@ -74,15 +73,7 @@ class SubsetResponse(ClassCoder):
             raise BadInput("classes", got=k, want=f"from 3 to {MOST_CLASSES} classes, or a Response")
         chosen = max(2, subset_size(exact_epsilon, k)) if size is None else size
         w = whole(chosen, "size", 2, k - 1, want=f"how many classes a report names, from 2 to {k - 1}")
-        bits, inside_below = inside_threshold(exact_epsilon, w, k - w)
-        values = (exact_epsilon, labels, k, w, bits, inside_below)
-        for field, value in zip(fields(self), values, strict=True):
-            object.__setattr__(self, field.name, value)
-
-    @property
-    def epsilon(self) -> float:
-        """The epsilon that was asked for."""
-        return printed(self.exact_epsilon, "up")
+        self._set(exact_epsilon, labels, k, w, *inside_threshold(exact_epsilon, w, k - w))
 
     @property
     def exact_ratio(self) -> Fraction:
@@ -106,16 +97,6 @@ class SubsetResponse(ClassCoder):
         return (self.size - self.exact_keep) / (self.k - 1)
 
     @property
-    def keep(self) -> float:
-        """:attr:`exact_keep` as a float."""
-        return float(self.exact_keep)
-
-    @property
-    def other(self) -> float:
-        """:attr:`exact_other` as a float."""
-        return float(self.exact_other)
-
-    @property
     def width(self) -> int:
         """Numbers that a draw holds at once."""
         return self.k
@@ -134,30 +115,10 @@ class SubsetResponse(ClassCoder):
             return self.exact_keep / math.comb(self.k - 1, self.size - 1)
         return (1 - self.exact_keep) / math.comb(self.k - 1, self.size)
 
-    def matrix(self) -> Floats:
-        """``matrix[answer, class]``: the probability that a report contains the class. Rows add up to ``size``.
-
-        The shares of reports that contain each class have the expectation shares @ matrix, so that shares are estimated as
-        from k-ary response.
-        """
-        return np.where(np.eye(self.k, dtype=bool), self.keep, self.other)
-
-    def unbiased(self, counts: ArrayLike) -> Floats:
-        """Unbiased estimates of how many people gave each answer, from how many reports contain it.
-
-        >>> SubsetResponse(1, classes=4, size=2).unbiased([900, 400, 400, 300]).round(1).tolist()
-        [1548.4, -74.6, -74.6, -399.2]
-        """
-        shown = as_array(counts, "counts")
-        if shown.dtype.kind not in "iuf" or shown.shape != (self.k,) or not (np.isfinite(shown) & (shown >= 0)).all():
-            raise BadInput("counts", got=counts, want=f"{self.k} counts, one per class")
-        reports = shown.sum() / self.size
-        return np.asarray((shown - reports * self.other) / float(self.exact_keep - self.exact_other))
-
     def draw(self, codes: NDArray[Any], source: UniformSource) -> NDArray[Any]:
         """A report for every code of a flat array: ``size`` codes per row, rising."""
-        word: Any = np.uint32 if self.bits == 32 else np.uint64
-        inside = source.uniform_words(codes.size, self.bits) < word(self.inside_below)
+        drawn, inside_below = self._words(codes.size, source, self.inside_below)
+        inside = drawn < inside_below
         rows = np.arange(codes.size)
         others = np.tile(np.arange(self.k - 1), (codes.size, 1))
         for place in range(self.size):  # Fisher and Yates, as far as it is needed
@@ -170,8 +131,7 @@ class SubsetResponse(ClassCoder):
         return np.sort(report, axis=1)
 
     def __repr__(self) -> str:
-        classes: object = self.k if self.labels is None else list(self.labels)
-        return f"SubsetResponse({str(self.exact_epsilon)!r}, classes={classes!r}, size={self.size})"
+        return self._written(size=self.size)
 
     def __str__(self) -> str:
         inside = math.floor(1000 * self.exact_keep) / 10

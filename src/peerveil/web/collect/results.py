@@ -165,9 +165,7 @@ def _add_result(page: Page, known: Known, result: Stored) -> None:
     else:
         page.table(["", ""], list(_label_rows(content).items()))
         page.paragraph(f"{CONFIDENCE} {ABILITIES}")
-        caption = (
-            "Abilities of the people who answered, sorted and without names, with intervals of two standard errors."
-        )
+        caption = "Abilities of the people who answered, sorted and without names."
         if "needed" in content:
             caption = (
                 "The lines are simulated crowds of the abilities estimated here; the vertical line is this campaign's "

@@ -15,7 +15,8 @@ from peerveil import data
 from peerveil.core.errors import BadInput, PeerveilError, Verbatim
 from peerveil.core.files import regular_file
 from peerveil.core.text import on_one_line
-from peerveil.data.schema import SCHEMAS, Column
+from peerveil.data.schema import LABELS, SCHEMAS, Column
+from peerveil.data.table import plural
 from peerveil.study.actions import KINDS
 from peerveil.study.new import likely_kinds
 from peerveil.study.release import ONE_REVIEW_EACH
@@ -30,6 +31,8 @@ from peerveil.web.console.users import User
 
 COLUMNS: Final[Mapping[str, tuple[Column, ...]]] = {kind: SCHEMAS[kind.capitalize()].columns for kind in KINDS}
 """The columns that a file's own can be mapped to."""
+POLL: Final = "poll"
+"""What labels without tasks are in an inspection: only shares can be estimated from them."""
 
 
 @dataclass(frozen=True)
@@ -187,34 +190,63 @@ def inspect(file: DataFile) -> dict[str, Any]:
     from peerveil.data.readers.files import InputFile, first_records
     from peerveil.data.readers.recognize import EVERY, nearest, recognize
     from peerveil.data.readers.tabular import TABULAR, column_names, separator_of
+    from peerveil.truth.wire import is_answer_file
 
     detected = recognize(file.path)
     result: dict[str, Any] = {"format": detected.format, "why": detected.why, "tables": {}, "problems": {}, "guess": {}}
-    if detected.format in TABULAR and detected.format != "jsonl":
+    if (detected.format in TABULAR and detected.format != "jsonl") or detected.format in ("mturk", "toloka"):
         opened = InputFile.open(file.path)
-        result["columns"] = list(column_names(opened, detected.format))
+        written = (
+            detected.format if detected.format in TABULAR else "tsv" if opened.suffix in (".tsv", ".tab") else "csv"
+        )
+        result["columns"] = list(column_names(opened, written))
         if detected.format != "parquet":
-            rows = first_records(opened.head_text(), separator_of(opened, detected.format), 4)[1:]
+            rows = first_records(opened.head_text(), separator_of(opened, written), 4)[1:]
             result["sample"] = [[cell[:40] for cell in cells[:12]] for _, cells in rows]
     likely = likely_kinds(file.name, detected.kinds)
     kinds = [file.kind] if file.kind else [kind.lower() for kind in likely]
     if not file.kind and likely == EVERY:
         guess = nearest(file.path)
+        if (guess is None or guess[0] != "Labels") and LABELS["label"].name in result.get("columns", ()):
+            guess = "Labels", {}
         kinds = [] if guess is None else [guess[0].lower()]
         result["guess"] = {} if guess is None else {"kind": kinds[0], "columns": guess[1]}
+    if is_answer_file(file.path):
+        line = (
+            "randomized answers that state their own epsilon and classes: use `peerveil truth infer` or `truth shares`"
+        )
+        return {**result, "problems": {"labels": {"lines": [f"{file.name}: {line}"], "total": 1}}}
     for kind in kinds:
         reader: Any = getattr(data, kind.capitalize())
         try:
             table = reader.read(file.path, columns=dict(file.columns) or None)
         except data.BadTable as error:
+            if kind == "labels" and (poll := _poll(file)) is not None:
+                result["tables"][POLL] = poll
+                continue
             lines = [problem.sentence("choose the columns below") for problem in error.problems]
             result["problems"][kind] = {"lines": lines, "total": error.total}
         except PeerveilError as error:
             result["problems"][kind] = {"lines": [str(error)], "total": 1}
         else:
-            content = {"rows": len(table), "summary": str(table), "notes": list(table.notes)}
+            content = {"rows": len(table), "summary": table.headline, "notes": list(table.notes)}
             result["tables"][kind] = content | _form_values(table, kind)
     return result
+
+
+def _poll(file: DataFile) -> dict[str, Any] | None:
+    """What a file contains as reports to one question, without tasks; None if it has tasks or no reports."""
+    from peerveil.truth.shares_read import REPORTS, Reports
+
+    columns = {ours: theirs for ours, theirs in file.columns.items() if ours in REPORTS.names}
+    if "task" in file.columns:
+        return None
+    try:
+        reports = Reports.read(file.path, columns=columns or None)
+    except PeerveilError:
+        return None
+    summary = f"{plural(len(reports), 'report')} without tasks, so that shares can be estimated"
+    return {"rows": len(reports), "summary": summary, "notes": list(reports.notes)}
 
 
 def _form_values(table: Any, kind: str) -> dict[str, Any]:

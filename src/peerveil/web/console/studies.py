@@ -73,7 +73,7 @@ def study_text(
                 raise BadInput("data", got=chosen.name, want=f"a file that can be read as {' or '.join(kinds)}")
             if (file, kinds) not in names:
                 names[file, kinds] = name = _name(chosen.name, set(names.values()))
-                sections.append(_data_section(name, chosen, kind))
+                sections.append(_data_section(name, chosen, "labels" if kind == files.POLL else kind))
     return "\n".join([_head(app, title, steps, seed), *sections, *(_step(step, names) for step in steps)])
 
 
@@ -85,11 +85,16 @@ def _further_data(step: Mapping[str, Any]) -> Iterator[tuple[Parameter, tuple[st
             yield parameter, (parameter.refers.kind,), value
 
 
+def kinds_of(action: type[Action[Any]]) -> tuple[str, ...]:
+    """What files of an action may be read as."""
+    return (*action.kinds, *([files.POLL] if action.reads_polls else []))
+
+
 def _files_of(step: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The files that a step names, and the kinds that each may be read as."""
-    kinds = find_action(step["action"]).kinds
-    if kinds:
-        yield step.get("data", ""), kinds
+    action = find_action(step["action"])
+    if action.kinds:
+        yield step.get("data", ""), kinds_of(action)
     for parameter, of, value in _further_data(step):
         yield from ((file, of) for file in (value if parameter.many else [value]))
 
@@ -130,7 +135,7 @@ def _step(step: Mapping[str, Any], names: Mapping[tuple[str, tuple[str, ...]], s
     kind, settings = find_action(step["action"]), dict(step["settings"])
     for parameter, of, value in _further_data(step):
         settings[parameter.name] = [names[file, of] for file in value] if parameter.many else names[value, of]
-    data = names[step["data"], kind.kinds] if kind.kinds else None
+    data = names[step["data"], kinds_of(kind)] if kind.kinds else None
     return SuggestedStep("", settings).text(kind, data=data, account=step.get("account") or None)
 
 

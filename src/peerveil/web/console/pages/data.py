@@ -36,7 +36,8 @@ def file_page(request: PageRequest) -> Response:
     """What a file contains."""
     file = files.find(request.app, request.user, request.path("file"))
     guess = file.inspection.get("guess") or {}
-    kind = request.query("kind") or file.kind or guess.get("kind") or next(iter(file.tables), "reviews")
+    refused = file.inspection.get("problems", {})
+    kind = request.query("kind") or file.kind or guess.get("kind") or next(iter(file.tables or refused), "reviews")
     if kind not in KINDS:
         kind = "reviews"
     return request.page(
@@ -47,7 +48,11 @@ def file_page(request: PageRequest) -> Response:
         kind=kind,
         columns=files.COLUMNS[kind],
         mapping=dict(file.columns) or (guess.get("columns", {}) if kind == guess.get("kind") else {}),
-        modules={name: module for name, module in MODULES.items() if module.kind in file.tables},
+        modules={
+            name: module
+            for name, module in MODULES.items()
+            if module.kind in file.tables or (module.kind == "labels" and files.POLL in file.tables)
+        },
     )
 
 

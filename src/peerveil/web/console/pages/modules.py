@@ -38,9 +38,10 @@ def module_page(request: PageRequest, name: str) -> Response:
     """A module: its exploration, and a form for each of its actions."""
     module = MODULES[name]
     usable = files.listed(request.app, request.user, module.kind) if request.user.may("analyst") else []
+    polls = files.listed(request.app, request.user, files.POLL) if request.user.may("analyst") else []
     chosen = request.query("data")
     file = next((file for file in usable if file.id == chosen), None)
-    if chosen and file is None:
+    if chosen and file is None and chosen not in [poll.id for poll in polls]:
         raise NotFound("there is no such file, or this module cannot use it")
     shown = _explored(request, name, file)
     shown |= {"name": name, "data": chosen, "synthetic": file is None or not module.from_file}
@@ -59,7 +60,8 @@ def module_page(request: PageRequest, name: str) -> Response:
             for setting in step
         },
         forms=[
-            (kind, form_fields(kind, file, proposed.get(kind.name, {}), usable)) for kind in _offered(name).values()
+            (kind, form_fields(kind, file, proposed.get(kind.name, {}), usable), _data_of(kind, usable, polls))
+            for kind in _offered(name).values()
         ],
         accounts=accounts_of(request.app),
     )
@@ -69,6 +71,11 @@ def _offered(name: str) -> dict[str, type[Action[Any]]]:
     """The actions of a page: those of its module, and those for any data of its kind."""
     general = [kind for kind in actions_of("data").values() if MODULES[name].kind in kind.kinds]
     return {kind.name: kind for kind in (*actions_of(name).values(), *general) if kind.name not in NOT_OFFERED}
+
+
+def _data_of(kind: type[Action[Any]], usable: list[DataFile], polls: list[DataFile]) -> list[DataFile]:
+    """The files that a form offers."""
+    return [*usable, *(polls if kind.reads_polls else [])]
 
 
 def _explored(request: PageRequest, name: str, file: DataFile | None) -> dict[str, Any]:
