@@ -24,6 +24,8 @@ _BETA_OF_MEAN: Final = (4.0, 2.0)
 _OFFSETS: Final = np.linspace(-2.5, 2.5, 41)  # of the logit of the ability, by class, in the model of a common bias
 _MAX_MEAN_STEPS: Final = 4  # that the prior mean may move in one iteration
 _GENERAL_CELLS: Final = 41  # of the grid of general abilities, where there is another for the classes
+_NEGLIGIBLE, _OVERLAP = -40.0, -15.0  # logarithms: of likelihoods that are left out, and when they are not
+_VECTOR: Final = 16  # numbers that compiled loops take at once
 _CHUNK_CELLS: Final = 4_000_000  # grid cells at once
 
 
@@ -81,7 +83,8 @@ class GridModel(EMModel):
         self.general = self.grid if bias is None else _grid(_GENERAL_CELLS)
         self.log_prior = _log_beta(_MEANS, self.strength, self.general)  # [mean, general]
         in_class = np.zeros((0, 0)) if bias is None else np.exp(_log_beta(self.general, bias, self.grid)).T
-        self.in_class = np.ascontiguousarray(in_class)  # [grid, general]
+        padding = -in_class.shape[1] % _VECTOR
+        self.in_class = np.ascontiguousarray(np.pad(in_class, ((0, 0), (0, padding))))  # [grid, general]: zeros up to whole vectors
         # hyperpriors, relative to their peaks: models with more of them must not pay for the fineness of our grids
         on_mean = (_BETA_OF_MEAN[0] - 1) * np.log(_MEANS) + (_BETA_OF_MEAN[1] - 1) * np.log1p(-_MEANS)
         self.on_mean = on_mean - on_mean.max()
@@ -120,10 +123,13 @@ class GridModel(EMModel):
             out = correct[part], wrong[part], mean[part], square[part], *on_grid, self.shift
             penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
+        self.settled = abs(self.mean - mean_before) < _MAX_MEAN_STEPS
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
             by_offset = np.einsum("log,lcg->oc", self.log_correct, hits_on_grid)
             by_offset += np.einsum("log,lcg->oc", self.log_wrong, misses_on_grid)
-            self.offsets = np.asarray((by_offset + self.on_offset[:, None]).argmax(axis=0))
+            likeliest = np.asarray((by_offset + self.on_offset[:, None]).argmax(axis=0))
+            self.settled = self.settled and bool((likeliest == self.offsets).all())
+            self.offsets = likeliest
         if self.order is not None:
             back = np.argsort(self.order)
             correct, wrong, mean, square = (part[back] for part in (correct, wrong, mean, square))
@@ -152,7 +158,8 @@ class GridModel(EMModel):
         in_classes = columns if self.in_class.size else 0
         general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
         inside = np.empty((workers, in_classes, self.general.size))
-        score = _Score(general, likelihood, inside, np.zeros(near.size))
+        spans = np.empty((workers, in_classes, 2), dtype=np.int64)
+        score = _Score(general, likelihood, inside, spans, np.zeros(near.size))
         score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
         return score
 
@@ -195,20 +202,22 @@ class GridModel(EMModel):
 class _Score:
     """Posteriors of general abilities [worker, general], scaled; ``log_scale`` is the sum of logarithms of the scales.
 
-    For two-coin also the likelihoods of abilities in each class, and their sums over these given the general ability.
+    For two-coin also the likelihoods of abilities in each class, the first and the last that matter (``spans``), and their sums
+    over these given the general ability.
     ``log_sums`` has the sums over workers of the logarithms of what the posteriors would add up to under other prior means.
     """
 
     general: Floats
     likelihood: Floats
     inside: Floats
+    spans: Ints
     log_sums: Floats
     log_scale: float = 0.0
 
     @property
-    def arrays(self) -> tuple[Floats, Floats, Floats]:
-        """The posteriors, the likelihoods and their sums."""
-        return self.general, self.likelihood, self.inside
+    def arrays(self) -> tuple[Floats, Floats, Floats, Ints]:
+        """The posteriors, the likelihoods, their sums, and what matters of them."""
+        return self.general, self.likelihood, self.inside, self.spans
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -234,58 +243,87 @@ def weigh(
     general: Floats,
     likelihood: Floats,
     inside: Floats,
+    spans: Ints,
     log_sums: Floats,
 ) -> float:
     """Fill a score (:class:`_Score`) from the correct and wrong answers of each worker, by class; returns ``log_scale``.
 
     ``log_prior`` has one row, or one per worker. Loops instead of small matrix products, which libraries spread over threads.
+
+    Two-coin leaves out abilities whose likelihood in a class is below e^-40 of its peak. That is at most e^-25 of the posterior of
+    a general ability, if its largest cell is above e^-15: where the likelihoods of the classes overlap less, the worker is
+    computed again with all cells.
     """
     workers, columns = hits.shape
-    cells, abilities, log_scale = general.shape[1], log_correct.shape[1], 0.0
+    classes, cells, abilities, log_scale = likelihood.shape[1], general.shape[1], log_correct.shape[1], 0.0
     for w in range(workers):
         row = general[w]
         row[:] = log_prior[w if len(log_prior) > 1 else 0]
         for z in range(columns):
-            of_ability = likelihood[w, z] if in_class.size else row
-            if in_class.size:
+            of_ability = likelihood[w, z] if classes else row
+            if classes:
                 of_ability[:] = 0.0
             for a in range(abilities):
                 of_ability[a] += hits[w, z] * log_correct[z, a] + misses[w, z] * log_wrong[z, a]
-            if in_class.size:
+            if classes:
                 log_scale += _lower_to_zero(of_ability)
+                first, end = 0, abilities
+                while of_ability[first] < _NEGLIGIBLE:
+                    first += 1
+                while of_ability[end - 1] < _NEGLIGIBLE:
+                    end -= 1
+                spans[w, z, 0], spans[w, z, 1] = first, end
         log_scale += _lower_to_zero(row)
     exponentiate(general.reshape(-1))
     exponentiate(likelihood.reshape(-1))
-    sums = np.empty(cells)
+    sums, before, products = np.empty(in_class.shape[1]), np.empty(cells), np.ones(len(ratios))
     for w in range(workers):
         row = general[w]
-        # given u the classes are independent: a product of sums over abilities, then a sum over u
-        for z in range(columns if in_class.size else 0):
-            p = likelihood[w, z]
-            for g in range(cells):
-                sums[g] = 1e-300
-            for a in range(0, abilities - 3, 4):  # four at once, so that sums are loaded and stored less often
-                p0, p1, p2, p3 = p[a], p[a + 1], p[a + 2], p[a + 3]
-                r0, r1, r2, r3 = in_class[a], in_class[a + 1], in_class[a + 2], in_class[a + 3]
+        before[:] = row
+        for full in range(2 if classes else 0):
+            # given u the classes are independent: a product of sums over abilities, then a sum over u
+            log_peak = 0.0
+            for z in range(classes):
+                p = likelihood[w, z]
+                if full:
+                    spans[w, z, 0], spans[w, z, 1] = 0, abilities
+                first, end = spans[w, z]
+                whole = end - (end - first) % 4
+                sums[:] = 1e-300
+                for a in range(first, whole, 4):  # four at once, so that sums are loaded and stored less often
+                    p0, p1, p2, p3 = p[a], p[a + 1], p[a + 2], p[a + 3]
+                    r0, r1, r2, r3 = in_class[a], in_class[a + 1], in_class[a + 2], in_class[a + 3]
+                    for g in range(sums.size):
+                        sums[g] += p0 * r0[g] + p1 * r1[g] + p2 * r2[g] + p3 * r3[g]
+                for a in range(whole, end):
+                    for g in range(sums.size):
+                        sums[g] += p[a] * in_class[a, g]
+                largest = 0.0
                 for g in range(cells):
-                    sums[g] += p0 * r0[g] + p1 * r1[g] + p2 * r2[g] + p3 * r3[g]
-            for a in range(abilities - abilities % 4, abilities):
+                    inside[w, z, g] = sums[g]
+                    row[g] *= sums[g]
+                    largest = max(largest, row[g])
+                scale = 1.0 / largest
                 for g in range(cells):
-                    sums[g] += p[a] * in_class[a, g]
-            largest = 0.0
-            for g in range(cells):
-                inside[w, z, g] = sums[g]
-                row[g] *= sums[g]
-                largest = max(largest, row[g])
-            scale = 1.0 / largest
-            for g in range(cells):
-                row[g] *= scale
-            log_scale += math.log(largest)
+                    row[g] *= scale
+                log_peak += math.log(largest)
+            if full or log_peak > _OVERLAP:
+                log_scale += log_peak
+                break
+            row[:] = before
         for m in range(len(ratios)):
             total = 0.0
             for g in range(cells):
                 total += row[g] * ratios[m, g]
-            log_sums[m] += math.log(max(total, 1e-300))
+            if 1e-100 < total < 1e100:
+                products[m] *= total  # one logarithm for many workers
+            else:
+                log_sums[m] += math.log(max(total, 1e-300))
+            if not 1e-150 < products[m] < 1e150:
+                log_sums[m] += math.log(products[m])
+                products[m] = 1.0
+    for m in range(len(ratios)):
+        log_sums[m] += math.log(products[m])
     return log_scale
 
 
@@ -301,6 +339,7 @@ def expect(
     general: Floats,
     likelihood: Floats,
     inside: Floats,
+    spans: Ints,
     correct: Floats,
     wrong: Floats,
     mean: Floats,
@@ -316,9 +355,8 @@ def expect(
     minus the logarithms of the normalizers. Counts on the grid are needed if models are ``shifted``.
     """
     workers, columns = hits.shape
-    cells, abilities, penalty = general.shape[1], grid.size, 0.0
-    from_general = np.ascontiguousarray(in_class.T)
-    u, given_rest, q = np.empty(cells), np.empty(cells), np.empty(abilities)
+    cells, abilities, classes, penalty = general.shape[1], grid.size, likelihood.shape[1], 0.0
+    u, given_rest, q = np.empty(cells), np.zeros(in_class.shape[1]), np.empty(abilities)
     for w in range(workers):
         total = 0.0
         for g in range(cells):
@@ -328,36 +366,33 @@ def expect(
         for g in range(cells):
             u[g] /= total
         for z in range(columns):
-            if in_class.size:
+            if classes:
                 for g in range(cells):
                     given_rest[g] = u[g] / inside[w, z, g]
-                total = 0.0
+                first, end = spans[w, z]
                 q[:] = 0.0
-                for g in range(0, cells - 3, 4):  # four at once, as above
-                    r0, r1, r2, r3 = given_rest[g], given_rest[g + 1], given_rest[g + 2], given_rest[g + 3]
-                    c0, c1, c2, c3 = from_general[g], from_general[g + 1], from_general[g + 2], from_general[g + 3]
-                    for a in range(abilities):
-                        q[a] += r0 * c0[a] + r1 * c1[a] + r2 * c2[a] + r3 * c3[a]
-                for g in range(cells - cells % 4, cells):
-                    for a in range(abilities):
-                        q[a] += given_rest[g] * from_general[g, a]
+                for a in range(first, end):
+                    given_all = 0.0
+                    for g in range(given_rest.size):
+                        given_all += given_rest[g] * in_class[a, g]
+                    q[a] = given_all * likelihood[w, z, a]
+                total = 0.0
                 for a in range(abilities):
-                    q[a] *= likelihood[w, z, a]
                     total += q[a]
                 for a in range(abilities):
                     q[a] /= total
             else:
                 q[:] = u
-            log_p, log_q, first, second = 0.0, 0.0, 0.0, 0.0
+            log_p, log_q, average, second = 0.0, 0.0, 0.0, 0.0
             for a in range(abilities):
                 log_p += q[a] * log_correct[z, a]
                 log_q += q[a] * log_wrong[z, a]
-                first += q[a] * grid[a]
+                average += q[a] * grid[a]
                 second += q[a] * grid[a] * grid[a]
             for a in range(abilities if shifted else 0):
                 hits_on_grid[z, a] += hits[w, z] * q[a]
                 misses_on_grid[z, a] += misses[w, z] * q[a]
-            correct[w, z], wrong[w, z], mean[w, z], square[w, z] = log_p, log_q, first, second
+            correct[w, z], wrong[w, z], mean[w, z], square[w, z] = log_p, log_q, average, second
             penalty += hits[w, z] * log_p + misses[w, z] * log_q
     return penalty
 
