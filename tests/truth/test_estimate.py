@@ -15,7 +15,12 @@ from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.data import BadTable, Labels
 from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
 from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.channels import Channels
+from peerveil.truth.em import EMModel, EMRun, first_counts
+from peerveil.truth.grid import GridModel
 from peerveil.truth.guarantee import device_guarantee
+from peerveil.truth.memory import MemoryEngine
+from peerveil.truth.models import ClassPrior, ConfusionModel
 from peerveil.truth.simulate import CROWDS
 
 MODELS = ["auto", "one-coin", "two-coin", "confusion"]
@@ -50,6 +55,28 @@ def test_the_objective_never_falls(model: str, prior: str) -> None:
         )
         steps = np.diff(result.details["objectives"])
         assert steps.min() > -1e-8 * abs(result.objective), (kind, steps.min())
+
+
+@pytest.mark.parametrize("name", ["one-coin", "two-coin", "confusion"])
+def test_the_objective_before_an_e_step_is_known(name: str) -> None:
+    """A run that goes on where another ended knows by how much its first E-step raises the objective."""
+    crowd = simulate_crowd(tasks=200, workers=20, answers=6, classes=3, epsilon=2, seed=4)
+    answers = EncodedAnswers.of(crowd.randomized)
+    engine = MemoryEngine(answers, answers.known_codes({0: 1, 1: 2}))
+    data = Channels.of(2.0, 3, len(answers.workers)), ClassPrior(3, pseudo=2.0)
+    models: dict[str, EMModel] = {
+        "one-coin": GridModel(*data, answers.loads),
+        "two-coin": GridModel(*data, answers.loads, bias=5.0),
+        "confusion": ConfusionModel(*data, len(answers.workers)),
+    }
+    model = models[name]
+    run = EMRun(model, engine, first_counts(engine, model.counted))
+    for _ in range(4):
+        run.step()
+    again = EMRun(model, engine, run.counts)
+    again.step()
+    assert run.objective < again.before < again.objective
+    assert again.rise == (math.inf if name == "confusion" else 2 * (again.objective - again.before))
 
 
 def test_a_strong_prior_is_majority_voting() -> None:

@@ -44,7 +44,6 @@ from peerveil.truth.models import STRENGTH, ClassPrior, common_ability, majority
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
-    from peerveil.truth.answers import EncodedAnswers
     from peerveil.truth.channels import Channels
 
 _Key = TypeVar("_Key")
@@ -159,16 +158,16 @@ class Pilot:
             model = one_coin(self._even, strength=strength, mean=_mean(last))
             runs[strength] = self._climb(EMRun(model, self._engine, last.counts), least)
         bounds = {strength: run.objective for strength, run in runs.items()}
-        self.strength = max(
-            bounds, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
-        )
+        self.strength = max(bounds, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2)
         self._best = best = runs[self.strength]
         self.mean = _mean(best)
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
         estimated = one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean)
         free = self._climb(EMRun(estimated, self._engine, best.counts))
         self.skewed = free.objective - best.objective > self._price
-        self.ends = {"none": (free if self.skewed else best).counts}  # where the likeliest fit of each kind of biases ended
+        self.ends = {
+            "none": (free if self.skewed else best).counts
+        }  # where the likeliest fit of each kind of biases ended
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.

@@ -250,6 +250,7 @@ class EMRun:
     """EM in progress. All that an iteration needs of the one before are its expected counts, so that runs may take turns."""
 
     parameters: Parameters
+    before: float  # the objective between the first M-step and the first E-step; NaN if it is not known
 
     def __init__(self, model: EMModel, engine: Engine, counts: ExpectedCounts) -> None:
         self.model, self.engine, self.counts = model, engine, counts
@@ -259,7 +260,7 @@ class EMRun:
         """One M-step and one E-step."""
         self.parameters = self.model.m_step(self.counts)
         if not self.objectives:
-            self._before = self.parameters.expected(self.counts) + self.counts.entropy - self.parameters.penalty
+            self.before = self.parameters.expected(self.counts) + self.counts.entropy - self.parameters.penalty
             self._settled = self.model.settled
         step = e_step(self.engine, self.parameters, self.model.counted)
         self.counts = step.counts
@@ -276,11 +277,11 @@ class EMRun:
 
         After the first step it is twice what the E-step alone did: near its maximum an EM whose errors shrink by r raises the
         objective by c in an M-step, by r c in the E-step, and by r^2 (1 + r) c <= 2 r c in the next iteration. Infinite if the
-        M-step was none to the end, or if the entropy of the counts at the start is not known.
+        M-step may have stopped before its maximum, or if the entropy of the counts at the start is not known.
         """
         if len(self.objectives) > 1:
             return self.objectives[-1] - self.objectives[-2]
-        e_step_alone = self.objectives[-1] - self._before
+        e_step_alone = self.objectives[-1] - self.before
         return 2 * e_step_alone if self._settled and not math.isnan(e_step_alone) else math.inf
 
     @property

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -83,8 +82,8 @@ class GridModel(EMModel):
         self.general = self.grid if bias is None else _grid(_GENERAL_CELLS)
         self.log_prior = _log_beta(_MEANS, self.strength, self.general)  # [mean, general]
         in_class = np.zeros((0, 0)) if bias is None else np.exp(_log_beta(self.general, bias, self.grid)).T
-        padding = -in_class.shape[1] % _VECTOR
-        self.in_class = np.ascontiguousarray(np.pad(in_class, ((0, 0), (0, padding))))  # [grid, general]: zeros up to whole vectors
+        padding = (0, 0), (0, -in_class.shape[1] % _VECTOR)  # zeros up to whole vectors
+        self.in_class = np.ascontiguousarray(np.pad(in_class, padding))  # [grid, general]
         # hyperpriors, relative to their peaks: models with more of them must not pay for the fineness of our grids
         on_mean = (_BETA_OF_MEAN[0] - 1) * np.log(_MEANS) + (_BETA_OF_MEAN[1] - 1) * np.log1p(-_MEANS)
         self.on_mean = on_mean - on_mean.max()
@@ -105,23 +104,29 @@ class GridModel(EMModel):
         hits = counts.by_worker.reshape(workers, -1)
         misses, columns = (counts.loads.reshape(workers, -1) - hits)[order], hits.shape[1]
         hits, offsets = hits[order], self.offsets[:columns]
-        in_grids = [
-            (c[offsets], w[offsets], self.in_class) for c, w in zip(self.log_correct, self.log_wrong, strict=True)
+        chunks = [
+            (
+                part,
+                level,
+                Answers(hits[part], misses[part], self.log_correct[level, offsets], self.log_wrong[level, offsets]),
+            )
+            for part, level in self._chunks(workers, columns * self.grid.size)
         ]
-        chunks = self._chunks(workers, columns * self.grid.size)
         mean_before = self.mean  # the prior of scores: those that are not kept are computed again below
-        scores = (self._score(hits[part], misses[part], in_grids[level], part, mean_before) for part, level in chunks)
+        scores = (self._score(answers, part, mean_before) for part, _, answers in chunks)
         only_score = next(scores) if len(chunks) == 1 else None
         ratio = self._update_mean(scores if only_score is None else [only_score])
         correct, wrong, mean, square = (np.empty((workers, columns)) for _ in range(4))
-        hits_on_grid, misses_on_grid = np.zeros((2, len(in_grids), columns, self.grid.size))
+        hits_on_grid, misses_on_grid = np.zeros((2, *self.log_correct.shape[:1], columns, self.grid.size))
         penalty = 0.0
-        for part, level in chunks:
-            data, in_grid = (hits[part], misses[part]), in_grids[level]
-            score = self._score(*data, in_grid, part, mean_before) if only_score is None else only_score
-            on_grid = hits_on_grid[level], misses_on_grid[level]
-            out = correct[part], wrong[part], mean[part], square[part], *on_grid, self.shift
-            penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
+        for part, level, answers in chunks:
+            score = self._score(answers, part, mean_before) if only_score is None else only_score
+            out = Expectations(
+                correct[part], wrong[part], mean[part], square[part], hits_on_grid[level], misses_on_grid[level]
+            )
+            penalty += expect(answers, self.in_class, self.grid, ratio, score, self.shift, out) - float(
+                score.log_scale[0]
+            )
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
         self.settled = abs(self.mean - mean_before) < _MAX_MEAN_STEPS
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
@@ -146,21 +151,20 @@ class GridModel(EMModel):
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 
-    def _score(
-        self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice, mean: int
-    ) -> _Score:
-        """Posteriors of general abilities under a prior mean (its place), not normalized, and what their sums would be under
-        the means nearby.
-        """
-        workers, columns = hits.shape
-        log_prior = self._log_history(part) + self.log_prior[mean]
+    def _score(self, answers: Answers, part: slice, mean: int) -> Score:
+        """Posteriors of general abilities under a prior mean (its place)."""
+        workers, columns = answers.hits.shape
         near, ratios = self._means_nearby(mean)
         in_classes = columns if self.in_class.size else 0
-        general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
-        inside = np.empty((workers, in_classes, self.general.size))
-        spans = np.empty((workers, in_classes, 2), dtype=np.int64)
-        score = _Score(general, likelihood, inside, spans, np.zeros(near.size))
-        score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
+        score = Score(
+            general=np.empty((workers, self.general.size)),
+            likelihood=np.empty((workers, in_classes, self.grid.size)),
+            spans=np.empty((workers, in_classes, 2), dtype=np.int64),
+            inside=np.empty((workers, in_classes, self.general.size)),
+            log_sums=np.zeros(near.size),
+            log_scale=np.zeros(1),
+        )
+        weigh(answers, self.in_class, self._log_history(part) + self.log_prior[mean], ratios, score)
         return score
 
     def _chunks(self, workers: int, width: int) -> list[tuple[slice, int]]:
@@ -180,7 +184,7 @@ class GridModel(EMModel):
         near = np.arange(max(0, mean - _MAX_MEAN_STEPS), min(_MEANS.size, mean + _MAX_MEAN_STEPS + 1))
         return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[mean], -600, 600))
 
-    def _update_mean(self, scores: Iterable[_Score]) -> Floats:
+    def _update_mean(self, scores: Iterable[Score]) -> Floats:
         """Move to the prior mean nearby under which the counts are likeliest; returns the ratio of the new and old prior."""
         near, ratios = self._means_nearby(self.mean)
         value = self.on_mean[near].copy()
@@ -198,8 +202,16 @@ class GridModel(EMModel):
         return np.asarray(correct[:, None] * np.log(self.general) + wrong[:, None] * np.log1p(-self.general))
 
 
-@dataclass(slots=True)
-class _Score:
+class Answers(NamedTuple):
+    """Correct and wrong answers, [worker, class or one column], and logarithms of their probabilities, [column, ability]."""
+
+    hits: Floats
+    misses: Floats
+    log_correct: Floats
+    log_wrong: Floats
+
+
+class Score(NamedTuple):
     """Posteriors of general abilities [worker, general], scaled; ``log_scale`` is the sum of logarithms of the scales.
 
     For two-coin also the likelihoods of abilities in each class, the first and the last that matter (``spans``), and their sums
@@ -209,15 +221,23 @@ class _Score:
 
     general: Floats
     likelihood: Floats
-    inside: Floats
     spans: Ints
+    inside: Floats
     log_sums: Floats
-    log_scale: float = 0.0
+    log_scale: Floats
 
-    @property
-    def arrays(self) -> tuple[Floats, Floats, Floats, Ints]:
-        """The posteriors, the likelihoods, their sums, and what matters of them."""
-        return self.general, self.likelihood, self.inside, self.spans
+
+class Expectations(NamedTuple):
+    """By worker and column the expected logarithms of the probabilities, the mean ability and its square; and answers by ability
+    [column, ability].
+    """
+
+    correct: Floats
+    wrong: Floats
+    mean: Floats
+    square: Floats
+    hits_on_grid: Floats
+    misses_on_grid: Floats
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -232,28 +252,17 @@ def _lower_to_zero(row: Floats) -> float:
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def weigh(
-    hits: Floats,
-    misses: Floats,
-    log_correct: Floats,
-    log_wrong: Floats,
-    in_class: Floats,
-    log_prior: Floats,
-    ratios: Floats,
-    general: Floats,
-    likelihood: Floats,
-    inside: Floats,
-    spans: Ints,
-    log_sums: Floats,
-) -> float:
-    """Fill a score (:class:`_Score`) from the correct and wrong answers of each worker, by class; returns ``log_scale``.
+def weigh(answers: Answers, in_class: Floats, log_prior: Floats, ratios: Floats, score: Score) -> None:
+    """Fill a score from the answers of each worker, under a prior of general abilities and its ``ratios`` to those nearby.
 
     ``log_prior`` has one row, or one per worker. Loops instead of small matrix products, which libraries spread over threads.
 
-    Two-coin leaves out abilities whose likelihood in a class is below e^-40 of its peak. That is at most e^-25 of the posterior of
-    a general ability, if its largest cell is above e^-15: where the likelihoods of the classes overlap less, the worker is
-    computed again with all cells.
+    Two-coin leaves out abilities whose likelihood in a class is below e^-40 of its peak, so at most k e^-40 of any cell of the
+    posterior of a general ability, that is k e^-25 of the largest if this is above e^-15. Where the likelihoods of the classes
+    overlap less, the worker is computed again with all cells.
     """
+    hits, misses, log_correct, log_wrong = answers
+    general, likelihood, spans, inside, log_sums, _ = score
     workers, columns = hits.shape
     classes, cells, abilities, log_scale = likelihood.shape[1], general.shape[1], log_correct.shape[1], 0.0
     for w in range(workers):
@@ -324,36 +333,20 @@ def weigh(
                 products[m] = 1.0
     for m in range(len(ratios)):
         log_sums[m] += math.log(products[m])
-    return log_scale
+    score.log_scale[0] = log_scale
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def expect(
-    hits: Floats,
-    misses: Floats,
-    log_correct: Floats,
-    log_wrong: Floats,
-    in_class: Floats,
-    grid: Floats,
-    ratio: Floats,
-    general: Floats,
-    likelihood: Floats,
-    inside: Floats,
-    spans: Ints,
-    correct: Floats,
-    wrong: Floats,
-    mean: Floats,
-    square: Floats,
-    hits_on_grid: Floats,
-    misses_on_grid: Floats,
-    shifted: bool,
+    answers: Answers, in_class: Floats, grid: Floats, ratio: Floats, score: Score, shifted: bool, out: Expectations
 ) -> float:
     """Expectations over the posteriors of a score under a prior whose ``ratio`` to that of the score is given.
 
-    Writes, by worker and class, the expected logarithms of the two probabilities, the mean ability and its square, and adds
-    answers by ability to ``hits_on_grid[z, a]`` and ``misses_on_grid[z, a]``. Returns what the answers are expected to weigh,
-    minus the logarithms of the normalizers. Counts on the grid are needed if models are ``shifted``.
+    Returns what the answers are expected to weigh, minus the logarithms of the normalizers. Answers by ability are added, if
+    models are ``shifted``: only these need them.
     """
+    hits, misses, log_correct, log_wrong = answers
+    general, likelihood, spans, inside, _, _ = score
     workers, columns = hits.shape
     cells, abilities, classes, penalty = general.shape[1], grid.size, likelihood.shape[1], 0.0
     u, given_rest, q = np.empty(cells), np.zeros(in_class.shape[1]), np.empty(abilities)
@@ -390,9 +383,9 @@ def expect(
                 average += q[a] * grid[a]
                 second += q[a] * grid[a] * grid[a]
             for a in range(abilities if shifted else 0):
-                hits_on_grid[z, a] += hits[w, z] * q[a]
-                misses_on_grid[z, a] += misses[w, z] * q[a]
-            correct[w, z], wrong[w, z], mean[w, z], square[w, z] = log_p, log_q, average, second
+                out.hits_on_grid[z, a] += hits[w, z] * q[a]
+                out.misses_on_grid[z, a] += misses[w, z] * q[a]
+            out.correct[w, z], out.wrong[w, z], out.mean[w, z], out.square[w, z] = log_p, log_q, average, second
             penalty += hits[w, z] * log_p + misses[w, z] * log_q
     return penalty
 
