@@ -165,9 +165,7 @@ class Pilot:
         estimated = one_coin(ClassPrior(channel.k), strength=self.strength, mean=self.mean)
         free = self._climb(EMRun(estimated, self._engine, best.counts))
         self.skewed = free.objective - best.objective > self._price
-        self.ends = {
-            "none": (free if self.skewed else best).counts
-        }  # where the likeliest fit of each kind of biases ended
+        self.end = (free if self.skewed else best).counts  # where one-coin ended
 
     def evidence(self) -> Evidence:
         """Fit the six explanations, classes being even.
@@ -186,10 +184,7 @@ class Pilot:
                 model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=mean)
                 run = EMRun(model, self._engine, counts)
                 runs.append(self._climb(run, max([least, *(run.objective for run in runs)]), runs))
-            best = max(runs, key=lambda run: run.objective)
-            bounds[name, shift] = best.objective - self._price * shift
-            if not shift:
-                self.ends.setdefault(name, best.counts)
+            bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs
 
         explain("none", False, [(self._best.counts, self.mean)])
@@ -241,7 +236,7 @@ class AutoModel:
         # nothing else is known than these answers, and the pilot has seen all of them
         alone = start is None and self.history is None and not engine.has_gold
         alone = alone and int(engine.loads.sum()) == len(self.pilot.answers)
-        ends = self.pilot.ends if alone else {}
+        ends = {"none": self.pilot.end} if alone else {}
         fits = [
             (weight, self._fit(biases, engine, limits, start, ends.get(biases)))
             for biases, weight in evidence.weights.items()
@@ -279,7 +274,7 @@ class AutoModel:
         mean = self.pilot.mean
         if biases != "none" and limits.must_converge and limits.tolerance < _COARSE.tolerance:
             model = self._model(biases, engine, mean, _ROUGH_CELLS)
-            run = EMRun(model, engine, first_counts(engine, model.counted, start) if counts is None else counts)
+            run = EMRun(model, engine, first_counts(engine, model.counted, start))
             while not run.ended(_COARSE) and len(run.objectives) < limits.iterations:
                 run.step()
             counts, mean = run.counts, _mean(run)

@@ -138,12 +138,7 @@ class PrivateMajority(_Estimator):
 
     Parameters
     ----------
-    epsilon
-        Of the response for one answer; ``None`` if answers were not randomized. If people chose protection levels of their own:
-        a mapping of worker to epsilon, or ``"column"`` for the column epsilon of the answers.
-    classes
-        The classes, or how many there are; by default those among the answers, which are public.
-    repeated, gold
+    epsilon, classes, repeated, gold
         As of :class:`PrivateDawidSkene`.
 
     Attributes
