@@ -13,7 +13,7 @@ from tests.truth import oracle
 
 from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.data import BadTable, Labels
-from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
+from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, choose, simulate_crowd
 from peerveil.truth.answers import EncodedAnswers
 from peerveil.truth.channels import Channels
 from peerveil.truth.em import EMModel, EMRun, first_counts
@@ -115,6 +115,22 @@ def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
     assert common.evidence is not None
     assert own.evidence.weight > 0.9
     assert common.evidence.weight == 0
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_candidates_that_end_early_would_not_have_won(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate_crowd(tasks=900, workers=60, answers=8, epsilon=3, kind=kind, seed=2)
+    early = PrivateDawidSkene(epsilon=3).fit(crowd.randomized)
+    monkeypatch.setattr(choose, "_HOPELESS", math.inf)  # nothing is left out, everything climbs to its end
+    full = PrivateDawidSkene(epsilon=3).fit(crowd.randomized)
+    assert early.details["prior_strength"] == full.details["prior_strength"]
+    assert early.evidence is not None
+    assert full.evidence is not None
+    assert early.evidence.weights == pytest.approx(full.evidence.weights, abs=0.02)
+    assert (
+        min(early.evidence.bounds.values()) <= min(full.evidence.bounds.values()) + 1
+    )  # what ends early is a lower bound
+    assert (early.labels == full.labels).mean() > 0.998
 
 
 def test_starts_lead_to_the_same_place() -> None:
