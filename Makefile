@@ -18,7 +18,7 @@ test: .venv/dev.stamp ## formatting, lint, types, floors, tests, doctests, docs
 test-slow: .venv/slow.stamp ## long statistical, kill and scale tests
 	$(BIN)/pytest -n $(WORKERS) -m slow
 
-bench: .venv/bench.stamp ## speed, as ratios against a peer in the same run
+bench: .venv/bench.stamp ## speed, as ratios against a peer in the same run (one module: .venv/bin/python -m benchmarks truth_speed)
 	$(BIN)/python -m benchmarks
 
 audit: .venv/use.stamp ## measured privacy loss against every claim, and deliberately broken mechanisms

@@ -86,6 +86,7 @@ def lengthen(ledger: Ledger, account: Account, upto: int) -> None:
                     serial=serial,
                     when=last.when,
                     purpose=last.purpose,
+                    key=None,
                     guarantee=last.guarantee,
                     exact_debit=last.exact_debit,
                     words=last.words,

@@ -40,7 +40,7 @@ def response() -> list[Row]:
     texts = [str(v) for v in rng.integers(0, 2, FEW)]
     answers = rng.integers(0, 2, VALUES).astype(np.uint8)
     ours = VALUES / _seconds(lambda: secure.respond(answers, Response(1, 2)))
-    peer = FEW / _seconds(lambda: [binary.randomize(v) for v in texts])
+    peer = FEW / _seconds(lambda: [binary.randomise(v) for v in texts])
     rows.append(Row("response, 2 classes", ours, peer, "values/s", "peer: diffprivlib's Binary"))
     entropy = VALUES / _seconds(lambda: os.urandom(4 * VALUES))
     rows.append(Row("response, 2 classes", ours, entropy, "values/s", "peer: drawing the entropy alone"))

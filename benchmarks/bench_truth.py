@@ -1,6 +1,5 @@
-"""Truth inference beside crowd-kit in one run: the call a user makes, memory, the first fit of a process, scale, and engines.
+"""Truth inference beside crowd-kit by one model and with a fixed number of iterations, memory, scale, and engines.
 
-crowd-kit is installed without its dependencies (``requirements/bench-peers.lock``): it names a large language-model library.
 The long runs (10^8 reports on DuckDB, 10^7 on Spark) start with ``PEERVEIL_LONG=1``.
 """
 
@@ -28,41 +27,18 @@ ITERATIONS = 10
 FIXED: dict[str, Any] = {"iterations": ITERATIONS, "tolerance": 0.0, "must_converge": False}
 PLAIN: dict[str, Any] = {"class_prior": "estimated", "ability_prior": None, **FIXED}
 
-CALLS: tuple[tuple[str, int, float | None, bool], ...] = (  # kind of crowd, classes, epsilon, shuffled ids of text
-    ("one-coin", 2, None, False),
-    ("one-coin", 2, 2.0, False),
-    ("one-coin", 10, None, False),
-    ("one-coin", 10, 2.0, False),
-    ("biased", 2, None, False),
-    ("biased", 2, 2.0, False),
-    ("spammers", 2, None, False),
-    ("spammers", 2, 2.0, False),
-    ("one-coin", 2, None, True),
-)
-_CALL = """
-import sys, time, warnings
-warnings.simplefilter("ignore")
-sys.path.insert(0, "")
-from benchmarks import bench_truth as b
-who, kind, classes, epsilon, text = sys.argv[1], sys.argv[2], int(sys.argv[3]), eval(sys.argv[4]), sys.argv[5] == "True"
-frame, correct = b.sorted_crowd(kind, classes, epsilon, text=text)
-run = b.default_run(who, epsilon)
-run(frame[: len(frame) // 100])  # import, compile
-peak_before, start = b.peak(), time.process_time()
-labels = run(frame)
-print(time.process_time() - start, b.peak() - peak_before, float((labels == correct.reindex(labels.index)).mean()))
-"""
 _MEMORY = """
 import sys
 sys.path.insert(0, "")
 from benchmarks import bench_truth as b
+from benchmarks.bench_truth_speed import peak
 frame = b.crowd(b.REPORTS, b.TASKS, b.WORKERS)
 make = b.ours_run if sys.argv[2] == "ours" else b.peer_run
 make(sys.argv[1], b.crowd(1000, 100, 20))()  # compile, import
 run = make(sys.argv[1], frame)
-before = b.peak()
+before = peak()
 run()
-print(b.peak() - before)
+print(peak() - before)
 """
 _LARGE = """
 import json, sys, time
@@ -80,7 +56,7 @@ print(json.dumps([took, peak, float(result.objective), float(result.probabilitie
 
 
 def bench() -> list[Row]:
-    rows = [*default_calls(), *first_call(), *beside_crowd_kit(), *linear()]
+    rows = [*beside_crowd_kit(), *linear()]
     if os.environ.get("PEERVEIL_LONG"):
         rows += [*duckdb_large(), *spark_large()]
     return rows
@@ -105,89 +81,6 @@ def peer_run(model: str, frame: Any) -> Any:
     aggregation = importlib.import_module("crowdkit.aggregation")
     kind = aggregation.DawidSkene if model == "confusion" else aggregation.OneCoinDawidSkene
     return partial(kind(n_iter=ITERATIONS, tol=-1e30).fit, frame)
-
-
-def peak() -> int:
-    """The most memory of this program alone, in bytes: getrusage() still knows the one that started it."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
-
-
-def sorted_crowd(
-    kind: str, classes: int, epsilon: float | None, *, text: bool = False, seed: int = 0
-) -> tuple[Any, Any]:
-    """10^6 reports on 200,000 tasks by 2,000 workers as a pandas frame, sorted by task, and the correct answers.
-
-    Workers have one ability (``one-coin``) or one for each class (``biased``), or three of ten always give one class
-    (``spammers``). Ids are dense whole numbers, or ``text`` in random order.
-    """
-    pandas = importlib.import_module("pandas")
-    rng, tasks = np.random.default_rng(seed), 200_000
-    task, worker = np.repeat(np.arange(tasks), REPORTS // tasks), rng.integers(0, WORKERS, REPORTS)
-    correct = rng.integers(0, classes, tasks)
-    ability = rng.beta(4, 2, (WORKERS, classes if kind == "biased" else 1)) * np.ones((1, classes))
-    hit = rng.random(REPORTS) < ability[worker, correct[task]]
-    label = np.where(hit, correct[task], (correct[task] + rng.integers(1, classes, REPORTS)) % classes)
-    if kind == "spammers":
-        spammer, always = rng.random(WORKERS) < 0.3, rng.integers(0, classes, WORKERS)
-        label = np.where(spammer[worker], always[worker], label)
-    if epsilon is not None:
-        keep = np.exp(epsilon) / (np.exp(epsilon) + classes - 1)
-        other = (label + rng.integers(1, classes, REPORTS)) % classes
-        label = np.where(rng.random(REPORTS) < keep, label, other)
-    frame = pandas.DataFrame({"task": task, "worker": worker, "label": label})
-    truth = pandas.Series(correct)
-    if text:
-        frame = frame.iloc[rng.permutation(REPORTS)].reset_index(drop=True)
-        frame["task"], frame["worker"] = "t" + frame["task"].astype(str), "w" + frame["worker"].astype(str)
-        truth.index = "t" + truth.index.astype(str)
-    return frame, truth
-
-
-def default_run(who: str, epsilon: float | None) -> Any:
-    """The call a user makes, with the defaults of both sides; crowd-kit knows no epsilon."""
-    if who == "ours":
-        return PrivateDawidSkene(epsilon=epsilon).fit_predict
-    return importlib.import_module("crowdkit.aggregation").DawidSkene().fit_predict
-
-
-def default_calls() -> list[Row]:
-    """``fit_predict`` on the same reports: processor time of one thread, after one call on a hundredth of them."""
-    rows = []
-    for kind, classes, epsilon, text in CALLS:
-        figures = {}
-        for who in ("ours", "peer"):
-            arguments = [who, kind, str(classes), str(epsilon), str(text)]
-            done = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", _CALL, *arguments],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1"},
-            )
-            if done.returncode == 0:
-                figures[who] = [float(cell) for cell in done.stdout.split()[-3:]]
-        mine, theirs = figures["ours"], figures.get("peer", [None, None, float("nan")])
-        privacy = "raw" if epsilon is None else f"epsilon {epsilon:g}"
-        what = f"fit_predict, {kind}, {classes} classes, {privacy}" + (", shuffled text ids" if text else "")
-        wish = "a third" if kind != "one-coin" else "a tenth"
-        note = f"10^6 reports; peer: crowd-kit DawidSkene; wish: {wish}; labels correct: {mine[2]:.4f}, peer {theirs[2]:.4f}"
-        rows.append(Row(what, float(mine[0] or 0), theirs[0], "s", note))
-        if (kind, classes, epsilon) == ("one-coin", 2, None):
-            rows.append(Row("  memory", float(mine[1] or 0), theirs[1], "B", "rise of the peak during the call"))
-    return rows
-
-
-def first_call() -> list[Row]:
-    """The first fit of a process: imports and compiled code from the cache included."""
-    code = (
-        "import time; s = time.perf_counter()\n"
-        "from peerveil.truth import PrivateDawidSkene, simulate_crowd\n"
-        "PrivateDawidSkene(epsilon=1).fit(simulate_crowd(tasks=100, workers=10, answers=4).randomized)\n"
-        "print(time.perf_counter() - s)"
-    )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(4)]
-    seconds = min(float(run.stdout) for run in runs[1:])
-    return [Row("first fit of a process", seconds, None, "s", "imports and cached compiled code; wish: below 1.5 s")]
 
 
 def beside_crowd_kit() -> list[Row]:

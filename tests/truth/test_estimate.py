@@ -13,9 +13,14 @@ from tests.truth import oracle
 
 from peerveil import BadInput, Guarantee, PeerveilError
 from peerveil.data import BadTable, Labels
-from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, simulate_crowd
+from peerveil.truth import EMNotConverged, PrivateDawidSkene, PrivateMajority, TruthResult, choose, simulate_crowd
 from peerveil.truth.answers import EncodedAnswers
+from peerveil.truth.channels import Channels
+from peerveil.truth.em import EMModel, EMRun, first_counts
+from peerveil.truth.grid import GridModel
 from peerveil.truth.guarantee import device_guarantee
+from peerveil.truth.memory import MemoryEngine
+from peerveil.truth.models import ClassPrior, ConfusionModel
 from peerveil.truth.simulate import CROWDS
 
 MODELS = ["auto", "one-coin", "two-coin", "confusion"]
@@ -50,6 +55,28 @@ def test_the_objective_never_falls(model: str, prior: str) -> None:
         )
         steps = np.diff(result.details["objectives"])
         assert steps.min() > -1e-8 * abs(result.objective), (kind, steps.min())
+
+
+@pytest.mark.parametrize("name", ["one-coin", "two-coin", "confusion"])
+def test_the_objective_before_an_e_step_is_known(name: str) -> None:
+    """A run that goes on where another ended knows by how much its first E-step raises the objective."""
+    crowd = simulate_crowd(tasks=200, workers=20, answers=6, classes=3, epsilon=2, seed=4)
+    answers = EncodedAnswers.of(crowd.randomized)
+    engine = MemoryEngine(answers, answers.known_codes({0: 1, 1: 2}))
+    data = Channels.of(2.0, 3, len(answers.workers)), ClassPrior(3, pseudo=2.0)
+    models: dict[str, EMModel] = {
+        "one-coin": GridModel(*data, answers.loads),
+        "two-coin": GridModel(*data, answers.loads, bias=5.0),
+        "confusion": ConfusionModel(*data, len(answers.workers)),
+    }
+    model = models[name]
+    run = EMRun(model, engine, first_counts(engine, model.counted))
+    for _ in range(4):
+        run.step()
+    again = EMRun(model, engine, run.counts)
+    again.step()
+    assert run.objective < again.before < again.objective
+    assert again.rise == (math.inf if name == "confusion" else 2 * (again.objective - again.before))
 
 
 def test_a_strong_prior_is_majority_voting() -> None:
@@ -88,6 +115,22 @@ def test_personal_biases_are_noticed_and_common_ones_are_not() -> None:
     assert common.evidence is not None
     assert own.evidence.weight > 0.9
     assert common.evidence.weight == 0
+
+
+@pytest.mark.parametrize("kind", CROWDS)
+def test_candidates_that_end_early_would_not_have_won(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd = simulate_crowd(tasks=900, workers=60, answers=8, epsilon=3, kind=kind, seed=2)
+    early = PrivateDawidSkene(epsilon=3).fit(crowd.randomized)
+    monkeypatch.setattr(choose, "_HOPELESS", math.inf)  # nothing is left out, everything climbs to its end
+    full = PrivateDawidSkene(epsilon=3).fit(crowd.randomized)
+    assert early.details["prior_strength"] == full.details["prior_strength"]
+    assert early.evidence is not None
+    assert full.evidence is not None
+    assert early.evidence.weights == pytest.approx(full.evidence.weights, abs=0.02)
+    assert (
+        min(early.evidence.bounds.values()) <= min(full.evidence.bounds.values()) + 1
+    )  # what ends early is a lower bound
+    assert (early.labels == full.labels).mean() > 0.998
 
 
 def test_starts_lead_to_the_same_place() -> None:

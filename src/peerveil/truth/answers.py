@@ -356,8 +356,13 @@ def _encode(series: pl.Series) -> tuple[NDArray[np.int32], pl.Series]:
 @njit(cache=True)
 def _sort_by_task(task: Codes, worker: Codes, label: Codes, tasks: int) -> tuple[Codes, Codes, Codes]:
     """A counting sort by task: where each task begins, and workers and labels in that order (stable)."""
-    start = np.zeros(tasks + 1, np.int64)
-    start[1:] = np.cumsum(np.bincount(task, minlength=tasks))
+    start, is_sorted = np.zeros(tasks + 1, np.int64), True
+    for i in range(task.size):
+        start[task[i] + 1] += 1
+        is_sorted = is_sorted and (i == 0 or task[i - 1] <= task[i])
+    start = np.cumsum(start)
+    if is_sorted:
+        return start, worker.copy(), label.copy()
     place = start[:-1].copy()
     by_worker = np.empty(task.size, np.int32)
     by_label = np.empty_like(label)

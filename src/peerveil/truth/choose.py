@@ -37,14 +37,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from peerveil.truth.confusions import accepted, candidates
-from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits, first_counts
+from peerveil.truth.em import EMFit, EMModel, EMRun, Engine, ExpectedCounts, Limits, e_step, first_counts
 from peerveil.truth.grid import BIAS, GridModel
 from peerveil.truth.memory import MemoryEngine
 from peerveil.truth.models import STRENGTH, ClassPrior, common_ability, majority_of
 
 if TYPE_CHECKING:
     from peerveil.core.arrays import Floats
-    from peerveil.truth.answers import EncodedAnswers
     from peerveil.truth.channels import Channels
 
 _Key = TypeVar("_Key")
@@ -135,16 +134,15 @@ class Pilot:
     Every fit begins where one of a similar model ended, and ends early if it cannot win any more.
     """
 
-    def __init__(
-        self, answers: EncodedAnswers, channel: Channels, limits: Limits, history: Floats | None = None
-    ) -> None:
-        self.answers, self.channel = answers.sample(), channel
+    def __init__(self, engine: Engine, channel: Channels, limits: Limits, history: Floats | None = None) -> None:
+        self.answers, self.channel = engine.answers.sample(), channel
         # the price of one more parameter for each class but one (Schwarz, 1978)
         self._price = 0.5 * (channel.k - 1) * math.log(max(len(self.answers.tasks), 2))
         self._model = partial(GridModel, channel, loads=self.answers.loads, cells=_ROUGH_CELLS)
         # fits that are only compared end where an iteration adds less than about a fifth of a nat
         tolerance = max(limits.tolerance, 0.2 / max(len(self.answers), 1000))
-        self._engine = MemoryEngine(self.answers)
+        same = isinstance(engine, MemoryEngine) and engine.answers is self.answers and not engine.has_gold
+        self._engine = engine if same else MemoryEngine(self.answers)
         self._limits = Limits(_ROUGH_ITERATIONS, tolerance, must_converge=False)
         self._even, one_coin = ClassPrior.even(channel.k), partial(self._model, history=history)
         single = channel.single
@@ -153,13 +151,14 @@ class Pilot:
         first = one_coin(self._even, strength=STRENGTH, mean=float(np.clip(common, 0.1, 0.95)))
         runs = {STRENGTH: self._climb(EMRun(first, self._engine, first_counts(self._engine, "correct")))}
         for near, strength in ((STRENGTH, 2.0), (STRENGTH, 20.0), (20.0, 60.0), (60.0, 1000.0)):
-            last, least = runs[near], max(run.objective for run in runs.values()) - _HOPELESS
+            least = max(run.objective for run in runs.values()) - _HOPELESS
+            if near not in runs or (near != STRENGTH and runs[near].objective < least):
+                continue  # what is farther from the likeliest strength than a hopeless one is hopeless, too
+            last = runs[near]
             model = one_coin(self._even, strength=strength, mean=_mean(last))
             runs[strength] = self._climb(EMRun(model, self._engine, last.counts), least)
         bounds = {strength: run.objective for strength, run in runs.items()}
-        self.strength = max(
-            STRENGTHS, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2
-        )
+        self.strength = max(bounds, key=lambda s: bounds[s] - 0.5 * (math.log(s / STRENGTH) / _SPREAD_OF_STRENGTH) ** 2)
         self._best = best = runs[self.strength]
         self.mean = _mean(best)
         self.silent = max(bounds.values()) - min(bounds.values()) < _STRONG_EVIDENCE
@@ -174,21 +173,22 @@ class Pilot:
         Two starts, the votes and the labels of one-coin, because one-coin can be caught by people who always give one class: from
         there no model recovers. Strong biases are fitted from both; the others begin where these fits ended.
         """
-        of_one_coin = self._engine.e_step(self._best.parameters, "correct by class").counts
+        of_one_coin = e_step(self._engine, self._best.parameters, "correct by class").counts, self.mean
+        votes = first_counts(self._engine, "correct by class"), self.mean
         bounds: dict[tuple[str, bool], float] = {}
 
-        def explain(name: str, shift: bool, starts: list[ExpectedCounts]) -> list[EMRun]:
+        def explain(name: str, shift: bool, starts: list[tuple[ExpectedCounts, float]]) -> list[EMRun]:
             least = max(bounds.values(), default=-math.inf) - _HOPELESS + self._price * shift
             runs: list[EMRun] = []
-            for counts in starts:
-                model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=self.mean)
+            for counts, mean in starts:
+                model = self._model(self._even, strength=self.strength, bias=BIASES[name], shift=shift, mean=mean)
                 run = EMRun(model, self._engine, counts)
                 runs.append(self._climb(run, max([least, *(run.objective for run in runs)]), runs))
             bounds[name, shift] = max(run.objective for run in runs) - self._price * shift
             return runs
 
-        explain("none", False, [self._best.counts])
-        strong = _distinct(explain("strong", False, [of_one_coin, first_counts(self._engine, "correct by class")]))
+        explain("none", False, [(self._best.counts, self.mean)])
+        strong = _distinct(explain("strong", False, [of_one_coin, votes]))
         hopeless = bounds["strong", False] < bounds["none", False] - _HOPELESS
         some = _distinct(explain("some", False, strong))
         explain("none", True, [of_one_coin] if hopeless else [of_one_coin, *strong])
@@ -210,13 +210,13 @@ def _mean(run: EMRun) -> float:
     return float(run.parameters.details["prior_mean"])
 
 
-def _distinct(runs: list[EMRun]) -> list[ExpectedCounts]:
-    """Where runs ended; once where several ended in the same place."""
+def _distinct(runs: list[EMRun]) -> list[tuple[ExpectedCounts, float]]:
+    """Where runs ended, with the prior mean; once where several ended in the same place."""
     places: list[EMRun] = []
     for run in sorted(runs, key=lambda run: -run.objective):
         if not any(_same_place(run, place) for place in places):
             places.append(run)
-    return [place.counts for place in places]
+    return [(place.counts, _mean(place)) for place in places]
 
 
 def _same_place(run: EMRun, other: EMRun) -> bool:

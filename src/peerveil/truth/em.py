@@ -65,6 +65,7 @@ class ExpectedCounts:
     by_worker: Floats
     """Correct answers, [worker] or [worker, class]; or answers by what is correct, [worker, answer, class]."""
     loads: Floats  # answers: [worker], or [worker, class] beside correct answers by class
+    entropy: float = math.nan  # of the posteriors, where it is known
 
     @classmethod
     def of_table(
@@ -113,6 +114,15 @@ class Parameters:
     standard_errors: Floats  # [worker]
     details: dict[str, Floats | float] = field(default_factory=dict)
 
+    def expected(self, counts: ExpectedCounts) -> float:
+        """The expected log-probability of all answers and correct classes. With the entropy of the posteriors, and without the
+        penalty, it is the objective before an E-step.
+        """
+        hits, weights, total = counts.by_worker.T, self.weights, float(counts.by_class @ self.log_prior)
+        if isinstance(weights, CoinWeights):  # transposed: one weight of a worker is that of every class
+            return total + float((hits * weights.correct.T + (counts.loads.T - hits) * weights.wrong.T).sum())
+        return total + float((hits * weights.T).sum())
+
 
 @dataclass(slots=True)
 class EStep:
@@ -120,6 +130,13 @@ class EStep:
 
     log_likelihood: float
     counts: ExpectedCounts
+
+
+def e_step(engine: Engine, parameters: Parameters, counted: Counted) -> EStep:
+    """An E-step whose counts know the entropy of the posteriors."""
+    step = engine.e_step(parameters, counted)
+    step.counts.entropy = step.log_likelihood - parameters.expected(step.counts)
+    return step
 
 
 class Engine(Protocol):
@@ -184,6 +201,7 @@ class EMModel(ABC):
     """A model that EM fits."""
 
     counted: Counted  # what the M-step reads
+    settled = False  # whether the last M-step is known to have reached the maximum
 
     @abstractmethod
     def m_step(self, counts: ExpectedCounts) -> Parameters:
@@ -232,6 +250,7 @@ class EMRun:
     """EM in progress. All that an iteration needs of the one before are its expected counts, so that runs may take turns."""
 
     parameters: Parameters
+    before: float  # the objective between the first M-step and the first E-step; NaN if it is not known
 
     def __init__(self, model: EMModel, engine: Engine, counts: ExpectedCounts) -> None:
         self.model, self.engine, self.counts = model, engine, counts
@@ -240,7 +259,10 @@ class EMRun:
     def step(self) -> None:
         """One M-step and one E-step."""
         self.parameters = self.model.m_step(self.counts)
-        step = self.engine.e_step(self.parameters, self.model.counted)
+        if not self.objectives:
+            self.before = self.parameters.expected(self.counts) + self.counts.entropy - self.parameters.penalty
+            self._settled = self.model.settled
+        step = e_step(self.engine, self.parameters, self.model.counted)
         self.counts = step.counts
         self.objectives.append(step.log_likelihood - self.parameters.penalty)
 
@@ -251,8 +273,16 @@ class EMRun:
 
     @property
     def rise(self) -> float:
-        """By how much the last step raised the objective; infinite after the first."""
-        return self.objectives[-1] - self.objectives[-2] if len(self.objectives) > 1 else math.inf
+        """By how much the last step raised the objective.
+
+        After the first step it is twice what the E-step alone did: near its maximum an EM whose errors shrink by r raises the
+        objective by c in an M-step, by r c in the E-step, and by r^2 (1 + r) c <= 2 r c in the next iteration. Infinite if the
+        M-step may have stopped before its maximum, or if the entropy of the counts at the start is not known.
+        """
+        if len(self.objectives) > 1:
+            return self.objectives[-1] - self.objectives[-2]
+        e_step_alone = self.objectives[-1] - self.before
+        return 2 * e_step_alone if self._settled and not math.isnan(e_step_alone) else math.inf
 
     @property
     def outlook(self) -> float:

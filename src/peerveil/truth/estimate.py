@@ -138,12 +138,7 @@ class PrivateMajority(_Estimator):
 
     Parameters
     ----------
-    epsilon
-        Of the response for one answer; ``None`` if answers were not randomized. If people chose protection levels of their own:
-        a mapping of worker to epsilon, or ``"column"`` for the column epsilon of the answers.
-    classes
-        The classes, or how many there are; by default those among the answers, which are public.
-    repeated, gold
+    epsilon, classes, repeated, gold
         As of :class:`PrivateDawidSkene`.
 
     Attributes
@@ -342,7 +337,7 @@ class PrivateDawidSkene(_Estimator):
         history = history_counts(self.history, engine.workers)
         shrunk = isinstance(self.class_prior, str) and self.class_prior == "shrunk"
         needed = self.model == "auto" or shrunk or (self.model, self.ability_prior) == ("one-coin", "auto")
-        pilot = Pilot(engine.answers, channel, self.limits, history) if needed else None
+        pilot = Pilot(engine, channel, self.limits, history) if needed else None
         skewed, unpenalized = pilot is not None and pilot.skewed, self.ability_prior is None
         class_prior = ClassPrior.read(self.class_prior, channel.k, skewed=skewed, unpenalized=unpenalized)
         model = self._model(engine, channel, class_prior, history, pilot)

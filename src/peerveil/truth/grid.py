@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +23,8 @@ _BETA_OF_MEAN: Final = (4.0, 2.0)
 _OFFSETS: Final = np.linspace(-2.5, 2.5, 41)  # of the logit of the ability, by class, in the model of a common bias
 _MAX_MEAN_STEPS: Final = 4  # that the prior mean may move in one iteration
 _GENERAL_CELLS: Final = 41  # of the grid of general abilities, where there is another for the classes
+_NEGLIGIBLE, _OVERLAP = -40.0, -15.0  # logarithms: of likelihoods that are left out, and when they are not
+_VECTOR: Final = 16  # numbers that compiled loops take at once
 _CHUNK_CELLS: Final = 4_000_000  # grid cells at once
 
 
@@ -81,7 +82,8 @@ class GridModel(EMModel):
         self.general = self.grid if bias is None else _grid(_GENERAL_CELLS)
         self.log_prior = _log_beta(_MEANS, self.strength, self.general)  # [mean, general]
         in_class = np.zeros((0, 0)) if bias is None else np.exp(_log_beta(self.general, bias, self.grid)).T
-        self.in_class = np.ascontiguousarray(in_class)  # [grid, general]
+        padding = (0, 0), (0, -in_class.shape[1] % _VECTOR)  # zeros up to whole vectors
+        self.in_class = np.ascontiguousarray(np.pad(in_class, padding))  # [grid, general]
         # hyperpriors, relative to their peaks: models with more of them must not pay for the fineness of our grids
         on_mean = (_BETA_OF_MEAN[0] - 1) * np.log(_MEANS) + (_BETA_OF_MEAN[1] - 1) * np.log1p(-_MEANS)
         self.on_mean = on_mean - on_mean.max()
@@ -102,28 +104,37 @@ class GridModel(EMModel):
         hits = counts.by_worker.reshape(workers, -1)
         misses, columns = (counts.loads.reshape(workers, -1) - hits)[order], hits.shape[1]
         hits, offsets = hits[order], self.offsets[:columns]
-        in_grids = [
-            (c[offsets], w[offsets], self.in_class) for c, w in zip(self.log_correct, self.log_wrong, strict=True)
+        chunks = [
+            (
+                part,
+                level,
+                Answers(hits[part], misses[part], self.log_correct[level, offsets], self.log_wrong[level, offsets]),
+            )
+            for part, level in self._chunks(workers, columns * self.grid.size)
         ]
-        chunks = self._chunks(workers, columns * self.grid.size)
         mean_before = self.mean  # the prior of scores: those that are not kept are computed again below
-        scores = (self._score(hits[part], misses[part], in_grids[level], part, mean_before) for part, level in chunks)
+        scores = (self._score(answers, part, mean_before) for part, _, answers in chunks)
         only_score = next(scores) if len(chunks) == 1 else None
         ratio = self._update_mean(scores if only_score is None else [only_score])
         correct, wrong, mean, square = (np.empty((workers, columns)) for _ in range(4))
-        hits_on_grid, misses_on_grid = np.zeros((2, len(in_grids), columns, self.grid.size))
+        hits_on_grid, misses_on_grid = np.zeros((2, *self.log_correct.shape[:1], columns, self.grid.size))
         penalty = 0.0
-        for part, level in chunks:
-            data, in_grid = (hits[part], misses[part]), in_grids[level]
-            score = self._score(*data, in_grid, part, mean_before) if only_score is None else only_score
-            on_grid = hits_on_grid[level], misses_on_grid[level]
-            out = correct[part], wrong[part], mean[part], square[part], *on_grid, self.shift
-            penalty += expect(*data, *in_grid, self.grid, ratio, *score.arrays, *out) - score.log_scale
+        for part, level, answers in chunks:
+            score = self._score(answers, part, mean_before) if only_score is None else only_score
+            out = Expectations(
+                correct[part], wrong[part], mean[part], square[part], hits_on_grid[level], misses_on_grid[level]
+            )
+            penalty += expect(answers, self.in_class, self.grid, ratio, score, self.shift, out) - float(
+                score.log_scale[0]
+            )
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
+        self.settled = abs(self.mean - mean_before) < _MAX_MEAN_STEPS
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it
             by_offset = np.einsum("log,lcg->oc", self.log_correct, hits_on_grid)
             by_offset += np.einsum("log,lcg->oc", self.log_wrong, misses_on_grid)
-            self.offsets = np.asarray((by_offset + self.on_offset[:, None]).argmax(axis=0))
+            likeliest = np.asarray((by_offset + self.on_offset[:, None]).argmax(axis=0))
+            self.settled = self.settled and bool((likeliest == self.offsets).all())
+            self.offsets = likeliest
         if self.order is not None:
             back = np.argsort(self.order)
             correct, wrong, mean, square = (part[back] for part in (correct, wrong, mean, square))
@@ -140,20 +151,20 @@ class GridModel(EMModel):
             details={"by_class": mean, "prior_mean": float(_MEANS[self.mean]), "prior_strength": prior_strength},
         )
 
-    def _score(
-        self, hits: Floats, misses: Floats, in_grid: tuple[Floats, Floats, Floats], part: slice, mean: int
-    ) -> _Score:
-        """Posteriors of general abilities under a prior mean (its place), not normalized, and what their sums would be under
-        the means nearby.
-        """
-        workers, columns = hits.shape
-        log_prior = self._log_history(part) + self.log_prior[mean]
+    def _score(self, answers: Answers, part: slice, mean: int) -> Score:
+        """Posteriors of general abilities under a prior mean (its place)."""
+        workers, columns = answers.hits.shape
         near, ratios = self._means_nearby(mean)
         in_classes = columns if self.in_class.size else 0
-        general, likelihood = np.empty((workers, self.general.size)), np.empty((workers, in_classes, self.grid.size))
-        inside = np.empty((workers, in_classes, self.general.size))
-        score = _Score(general, likelihood, inside, np.zeros(near.size))
-        score.log_scale = weigh(hits, misses, *in_grid, log_prior, ratios, *score.arrays, score.log_sums)
+        score = Score(
+            general=np.empty((workers, self.general.size)),
+            likelihood=np.empty((workers, in_classes, self.grid.size)),
+            spans=np.empty((workers, in_classes, 2), dtype=np.int64),
+            inside=np.empty((workers, in_classes, self.general.size)),
+            log_sums=np.zeros(near.size),
+            log_scale=np.zeros(1),
+        )
+        weigh(answers, self.in_class, self._log_history(part) + self.log_prior[mean], ratios, score)
         return score
 
     def _chunks(self, workers: int, width: int) -> list[tuple[slice, int]]:
@@ -173,7 +184,7 @@ class GridModel(EMModel):
         near = np.arange(max(0, mean - _MAX_MEAN_STEPS), min(_MEANS.size, mean + _MAX_MEAN_STEPS + 1))
         return near, np.exp(np.clip(self.log_prior[near] - self.log_prior[mean], -600, 600))
 
-    def _update_mean(self, scores: Iterable[_Score]) -> Floats:
+    def _update_mean(self, scores: Iterable[Score]) -> Floats:
         """Move to the prior mean nearby under which the counts are likeliest; returns the ratio of the new and old prior."""
         near, ratios = self._means_nearby(self.mean)
         value = self.on_mean[near].copy()
@@ -191,24 +202,42 @@ class GridModel(EMModel):
         return np.asarray(correct[:, None] * np.log(self.general) + wrong[:, None] * np.log1p(-self.general))
 
 
-@dataclass(slots=True)
-class _Score:
+class Answers(NamedTuple):
+    """Correct and wrong answers, [worker, class or one column], and logarithms of their probabilities, [column, ability]."""
+
+    hits: Floats
+    misses: Floats
+    log_correct: Floats
+    log_wrong: Floats
+
+
+class Score(NamedTuple):
     """Posteriors of general abilities [worker, general], scaled; ``log_scale`` is the sum of logarithms of the scales.
 
-    For two-coin also the likelihoods of abilities in each class, and their sums over these given the general ability.
+    For two-coin also the likelihoods of abilities in each class, the first and the last that matter (``spans``), and their sums
+    over these given the general ability.
     ``log_sums`` has the sums over workers of the logarithms of what the posteriors would add up to under other prior means.
     """
 
     general: Floats
     likelihood: Floats
+    spans: Ints
     inside: Floats
     log_sums: Floats
-    log_scale: float = 0.0
+    log_scale: Floats
 
-    @property
-    def arrays(self) -> tuple[Floats, Floats, Floats]:
-        """The posteriors, the likelihoods and their sums."""
-        return self.general, self.likelihood, self.inside
+
+class Expectations(NamedTuple):
+    """By worker and column the expected logarithms of the probabilities, the mean ability and its square; and answers by ability
+    [column, ability].
+    """
+
+    correct: Floats
+    wrong: Floats
+    mean: Floats
+    square: Floats
+    hits_on_grid: Floats
+    misses_on_grid: Floats
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
@@ -223,102 +252,104 @@ def _lower_to_zero(row: Floats) -> float:
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def weigh(
-    hits: Floats,
-    misses: Floats,
-    log_correct: Floats,
-    log_wrong: Floats,
-    in_class: Floats,
-    log_prior: Floats,
-    ratios: Floats,
-    general: Floats,
-    likelihood: Floats,
-    inside: Floats,
-    log_sums: Floats,
-) -> float:
-    """Fill a score (:class:`_Score`) from the correct and wrong answers of each worker, by class; returns ``log_scale``.
+def weigh(answers: Answers, in_class: Floats, log_prior: Floats, ratios: Floats, score: Score) -> None:
+    """Fill a score from the answers of each worker, under a prior of general abilities and its ``ratios`` to those nearby.
 
     ``log_prior`` has one row, or one per worker. Loops instead of small matrix products, which libraries spread over threads.
+
+    Two-coin leaves out abilities whose likelihood in a class is below e^-40 of its peak, so at most k e^-40 of any cell of the
+    posterior of a general ability, that is k e^-25 of the largest if this is above e^-15. Where the likelihoods of the classes
+    overlap less, the worker is computed again with all cells.
     """
+    hits, misses, log_correct, log_wrong = answers
+    general, likelihood, spans, inside, log_sums, _ = score
     workers, columns = hits.shape
-    cells, abilities, log_scale = general.shape[1], log_correct.shape[1], 0.0
+    classes, cells, abilities, log_scale = likelihood.shape[1], general.shape[1], log_correct.shape[1], 0.0
     for w in range(workers):
         row = general[w]
         row[:] = log_prior[w if len(log_prior) > 1 else 0]
         for z in range(columns):
-            of_ability = likelihood[w, z] if in_class.size else row
-            if in_class.size:
+            of_ability = likelihood[w, z] if classes else row
+            if classes:
                 of_ability[:] = 0.0
             for a in range(abilities):
                 of_ability[a] += hits[w, z] * log_correct[z, a] + misses[w, z] * log_wrong[z, a]
-            if in_class.size:
+            if classes:
                 log_scale += _lower_to_zero(of_ability)
+                first, end = 0, abilities
+                while of_ability[first] < _NEGLIGIBLE:
+                    first += 1
+                while of_ability[end - 1] < _NEGLIGIBLE:
+                    end -= 1
+                spans[w, z, 0], spans[w, z, 1] = first, end
         log_scale += _lower_to_zero(row)
     exponentiate(general.reshape(-1))
     exponentiate(likelihood.reshape(-1))
-    sums = np.empty(cells)
+    sums, before, products = np.empty(in_class.shape[1]), np.empty(cells), np.ones(len(ratios))
     for w in range(workers):
         row = general[w]
-        # given u the classes are independent: a product of sums over abilities, then a sum over u
-        for z in range(columns if in_class.size else 0):
-            p = likelihood[w, z]
-            for g in range(cells):
-                sums[g] = 1e-300
-            for a in range(0, abilities - 3, 4):  # four at once, so that sums are loaded and stored less often
-                p0, p1, p2, p3 = p[a], p[a + 1], p[a + 2], p[a + 3]
-                r0, r1, r2, r3 = in_class[a], in_class[a + 1], in_class[a + 2], in_class[a + 3]
+        before[:] = row
+        for full in range(2 if classes else 0):
+            # given u the classes are independent: a product of sums over abilities, then a sum over u
+            log_peak = 0.0
+            for z in range(classes):
+                p = likelihood[w, z]
+                if full:
+                    spans[w, z, 0], spans[w, z, 1] = 0, abilities
+                first, end = spans[w, z]
+                whole = end - (end - first) % 4
+                sums[:] = 1e-300
+                for a in range(first, whole, 4):  # four at once, so that sums are loaded and stored less often
+                    p0, p1, p2, p3 = p[a], p[a + 1], p[a + 2], p[a + 3]
+                    r0, r1, r2, r3 = in_class[a], in_class[a + 1], in_class[a + 2], in_class[a + 3]
+                    for g in range(sums.size):
+                        sums[g] += p0 * r0[g] + p1 * r1[g] + p2 * r2[g] + p3 * r3[g]
+                for a in range(whole, end):
+                    for g in range(sums.size):
+                        sums[g] += p[a] * in_class[a, g]
+                largest = 0.0
                 for g in range(cells):
-                    sums[g] += p0 * r0[g] + p1 * r1[g] + p2 * r2[g] + p3 * r3[g]
-            for a in range(abilities - abilities % 4, abilities):
+                    inside[w, z, g] = sums[g]
+                    row[g] *= sums[g]
+                    largest = max(largest, row[g])
+                scale = 1.0 / largest
                 for g in range(cells):
-                    sums[g] += p[a] * in_class[a, g]
-            largest = 0.0
-            for g in range(cells):
-                inside[w, z, g] = sums[g]
-                row[g] *= sums[g]
-                largest = max(largest, row[g])
-            scale = 1.0 / largest
-            for g in range(cells):
-                row[g] *= scale
-            log_scale += math.log(largest)
+                    row[g] *= scale
+                log_peak += math.log(largest)
+            if full or log_peak > _OVERLAP:
+                log_scale += log_peak
+                break
+            row[:] = before
         for m in range(len(ratios)):
             total = 0.0
             for g in range(cells):
                 total += row[g] * ratios[m, g]
-            log_sums[m] += math.log(max(total, 1e-300))
-    return log_scale
+            if 1e-100 < total < 1e100:
+                products[m] *= total  # one logarithm for many workers
+            else:
+                log_sums[m] += math.log(max(total, 1e-300))
+            if not 1e-150 < products[m] < 1e150:
+                log_sums[m] += math.log(products[m])
+                products[m] = 1.0
+    for m in range(len(ratios)):
+        log_sums[m] += math.log(products[m])
+    score.log_scale[0] = log_scale
 
 
 @njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def expect(
-    hits: Floats,
-    misses: Floats,
-    log_correct: Floats,
-    log_wrong: Floats,
-    in_class: Floats,
-    grid: Floats,
-    ratio: Floats,
-    general: Floats,
-    likelihood: Floats,
-    inside: Floats,
-    correct: Floats,
-    wrong: Floats,
-    mean: Floats,
-    square: Floats,
-    hits_on_grid: Floats,
-    misses_on_grid: Floats,
-    shifted: bool,
+    answers: Answers, in_class: Floats, grid: Floats, ratio: Floats, score: Score, shifted: bool, out: Expectations
 ) -> float:
     """Expectations over the posteriors of a score under a prior whose ``ratio`` to that of the score is given.
 
-    Writes, by worker and class, the expected logarithms of the two probabilities, the mean ability and its square, and adds
-    answers by ability to ``hits_on_grid[z, a]`` and ``misses_on_grid[z, a]``. Returns what the answers are expected to weigh,
-    minus the logarithms of the normalizers. Counts on the grid are needed if models are ``shifted``.
+    Returns what the answers are expected to weigh, minus the logarithms of the normalizers. Answers by ability are added, if
+    models are ``shifted``: only these need them.
     """
+    hits, misses, log_correct, log_wrong = answers
+    general, likelihood, spans, inside, _, _ = score
     workers, columns = hits.shape
-    cells, abilities, penalty = general.shape[1], grid.size, 0.0
-    from_general = np.ascontiguousarray(in_class.T)
-    u, given_rest, q = np.empty(cells), np.empty(cells), np.empty(abilities)
+    cells, abilities, classes, penalty = general.shape[1], grid.size, likelihood.shape[1], 0.0
+    u, given_rest, q = np.empty(cells), np.zeros(in_class.shape[1]), np.empty(abilities)
     for w in range(workers):
         total = 0.0
         for g in range(cells):
@@ -328,36 +359,33 @@ def expect(
         for g in range(cells):
             u[g] /= total
         for z in range(columns):
-            if in_class.size:
+            if classes:
                 for g in range(cells):
                     given_rest[g] = u[g] / inside[w, z, g]
-                total = 0.0
+                first, end = spans[w, z]
                 q[:] = 0.0
-                for g in range(0, cells - 3, 4):  # four at once, as above
-                    r0, r1, r2, r3 = given_rest[g], given_rest[g + 1], given_rest[g + 2], given_rest[g + 3]
-                    c0, c1, c2, c3 = from_general[g], from_general[g + 1], from_general[g + 2], from_general[g + 3]
-                    for a in range(abilities):
-                        q[a] += r0 * c0[a] + r1 * c1[a] + r2 * c2[a] + r3 * c3[a]
-                for g in range(cells - cells % 4, cells):
-                    for a in range(abilities):
-                        q[a] += given_rest[g] * from_general[g, a]
+                for a in range(first, end):
+                    given_all = 0.0
+                    for g in range(given_rest.size):
+                        given_all += given_rest[g] * in_class[a, g]
+                    q[a] = given_all * likelihood[w, z, a]
+                total = 0.0
                 for a in range(abilities):
-                    q[a] *= likelihood[w, z, a]
                     total += q[a]
                 for a in range(abilities):
                     q[a] /= total
             else:
                 q[:] = u
-            log_p, log_q, first, second = 0.0, 0.0, 0.0, 0.0
+            log_p, log_q, average, second = 0.0, 0.0, 0.0, 0.0
             for a in range(abilities):
                 log_p += q[a] * log_correct[z, a]
                 log_q += q[a] * log_wrong[z, a]
-                first += q[a] * grid[a]
+                average += q[a] * grid[a]
                 second += q[a] * grid[a] * grid[a]
             for a in range(abilities if shifted else 0):
-                hits_on_grid[z, a] += hits[w, z] * q[a]
-                misses_on_grid[z, a] += misses[w, z] * q[a]
-            correct[w, z], wrong[w, z], mean[w, z], square[w, z] = log_p, log_q, first, second
+                out.hits_on_grid[z, a] += hits[w, z] * q[a]
+                out.misses_on_grid[z, a] += misses[w, z] * q[a]
+            out.correct[w, z], out.wrong[w, z], out.mean[w, z], out.square[w, z] = log_p, log_q, average, second
             penalty += hits[w, z] * log_p + misses[w, z] * log_q
     return penalty
 

@@ -61,7 +61,8 @@ def exponentiate(values: Floats) -> None:
         exponentials(x, size, work, work.view(np.int64), out, out.view(np.int64))
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+# sums of a block in any order: the exponentials keep theirs, since the compiler's permission stands with each instruction
+@njit(cache=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def two_class_pass(
     start: Codes, code: Codes, evidence: Floats, log_odds: float, gold: Codes, posterior: Floats, counts: Floats
 ) -> float:

@@ -156,6 +156,12 @@ class MemoryEngine:
             task = np.repeat(np.arange(len(answers.tasks)), np.diff(answers.start))
             c = np.add.reduceat(posterior[task, answers.label], first)
             return np.stack([np.bincount(answers.worker[first], v, len(self.workers)) for v in (c, c * (1 - c))])
+        if self.answers.k == 2:  # c (1 - c) is the same for both answers
+            p, by_code = posterior[:, 1], np.zeros((len(self._answers_of_code), 2))
+            kernels.count_answers(self._start, self._code, np.column_stack([p, p * (1.0 - p)]), by_code)
+            of_class_1, uncertainty = by_code.reshape(-1, 2, 2).transpose(2, 0, 1)
+            of_class_0 = self._answers_of_code.reshape(-1, 2) - of_class_1
+            return np.stack([of_class_0[:, 0] + of_class_1[:, 1], uncertainty.sum(axis=1)])
         moments = np.zeros((2, len(self.workers)))
         kernels.add_moments(self._start, self._code, posterior, *moments)
         return moments
