@@ -63,7 +63,8 @@ def day() -> Row:
     events, mechanism = many_events(DAY, days=1.0), FollowUp(epsilon=1, gap=660, window=300)
 
     def ours() -> Any:
-        return linkage_attack(post(events, mechanism=mechanism, randomness=Randomness.simulation(1)), thresholds=CUTS)
+        _, schedule = post(events, mechanism=mechanism, randomness=Randomness.simulation(1))
+        return linkage_attack(schedule, thresholds=CUTS)
 
     ours()
     (fast,) = best_of(3, ours)

@@ -124,9 +124,8 @@ class GridModel(EMModel):
             out = Expectations(
                 correct[part], wrong[part], mean[part], square[part], hits_on_grid[level], misses_on_grid[level]
             )
-            penalty += expect(answers, self.in_class, self.grid, ratio, score, self.shift, out) - float(
-                score.log_scale[0]
-            )
+            penalty += expect(answers, self.in_class, self.grid, ratio, score, self.shift, out)
+            penalty -= float(score.log_scale[0])
         penalty -= float(self.on_mean[self.mean] + self.on_offset[self.offsets].sum())
         self.settled = abs(self.mean - mean_before) < _MAX_MEAN_STEPS
         if self.shift:  # the shifts under which the posteriors are likeliest: the bound cannot fall by it

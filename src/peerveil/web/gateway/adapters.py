@@ -241,7 +241,7 @@ class DiscoursePoster(Poster):
             path = f"/t/{place}/posts.json?{urlencode([*query, ('include_raw', 'true')])}"
             posts += self._call(path).content["post_stream"]["posts"]
         for post in posts:
-            # everybody may write into a wiki, and the first post is the topic: a mark there says nothing
+            # everybody may write into a wiki, and the first post is the topic: a mark there proves nothing
             handle = None if post.get("wiki") or post["post_number"] == 1 else post["id"]
             own = Posted(post["post_number"], post["username"].lower(), handle, {"raw": post["raw"]})
             known[post["id"]] = post["raw"].rpartition("\n")[2], own
