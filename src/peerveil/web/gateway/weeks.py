@@ -26,12 +26,12 @@ from peerveil.core.exact import exact_positive
 from peerveil.study.spelling import only
 from peerveil.timing.base import DelayMechanism
 from peerveil.timing.delays import FollowUp
-from peerveil.timing.sittings import Escalation
 from peerveil.web.common.database import DAY, SECOND
 from peerveil.web.common.errors import TooMany
 from peerveil.web.gateway.posts import Post
 
 if TYPE_CHECKING:
+    from peerveil.timing.sittings import Escalation
     from peerveil.web.gateway.space import Space
 
 _WEEK: Final = 7 * DAY
@@ -52,13 +52,15 @@ def read_escalation(value: Any, where: str) -> dict[str, Any]:
     return dict(value)
 
 
-def escalation(mechanism: DelayMechanism, settings: Mapping[str, Any] | None) -> Escalation:
+def escalation(mechanism: DelayMechanism, settings: Mapping[str, Any] | None) -> "Escalation":
     """How the delays of a mechanism grow; without settings they do not."""
     return _escalation(mechanism, json.dumps({"levels": 1} if settings is None else settings))
 
 
 @lru_cache(maxsize=10_000)
-def _escalation(mechanism: DelayMechanism, settings: str) -> Escalation:
+def _escalation(mechanism: DelayMechanism, settings: str) -> "Escalation":
+    from peerveil.timing.sittings import Escalation  # slow: commands on tokens do not need it
+
     if not isinstance(mechanism, FollowUp):
         raise BadInput("escalate", got=mechanism, want="mechanism = follow-up: only its levels can depend on counts")
     return Escalation(mechanism, **json.loads(settings))
