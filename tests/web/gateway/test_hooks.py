@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import io
 import socket
+import ssl
 import threading
 import time as real_time
 from datetime import UTC, datetime, timedelta
@@ -28,7 +30,7 @@ from peerveil.web.common.errors import Unavailable
 from peerveil.web.gateway import GatewayWorker, Space, create_app, examine
 from peerveil.web.gateway.health import Heartbeat
 from peerveil.web.gateway.metrics import metrics
-from peerveil.web.gateway.receivers import is_allowed
+from peerveil.web.gateway.receivers import Attempt, is_allowed
 from peerveil.web.gateway.tables import hooks
 from peerveil.web.gateway.watch import Halted
 from peerveil.web.gateway.webhooks import Deliveries, WebhookState, read_webhooks, replay
@@ -242,6 +244,25 @@ def test_operators_read_in_words_what_is_wrong_with_a_receiver(
         assert problems["connection refused"].startswith("127.0.0.1:1: failing for 0 s (1 attempt, connection refused)")
     finally:
         gateway.close()
+
+
+def test_what_is_cut_off_had_no_answer_in_time(receivers: Any) -> None:
+    silent = receivers(is_silent)
+    errors: list[type[Exception]] = []
+
+    def work(attempt: Attempt) -> int:
+        try:
+            return attempt.post(silent.url, b"{}", {}, ssl.create_default_context(), ["127.0.0.0/8"])
+        except (OSError, http.client.HTTPException) as error:
+            errors.append(type(error))
+            return 0
+
+    attempt = Attempt("one", 60, work)
+    attempt.start()
+    assert silent.asked.wait(PATIENCE)
+    attempt.cut()
+    attempt.join(PATIENCE)
+    assert errors == [TimeoutError]
 
 
 def test_tls_that_never_begins_is_cut_off(

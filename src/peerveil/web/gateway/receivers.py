@@ -110,6 +110,9 @@ class Attempt(threading.Thread):
             status = connection.getresponse().status
             self._check_time()  # the library takes headers that were cut off for whole ones
             return status
+        except (OSError, http.client.HTTPException):
+            self._check_time()  # what was cut off looks as if the receiver had hung up
+            raise
         finally:
             connection.close()
 
