@@ -24,8 +24,8 @@ from peerveil.data.readers import recognize
 @pytest.mark.parametrize("name", every_command())
 def test_every_command_has_help_with_an_example_json_and_debug(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = name.split()
-    code, out, _ = run(capsys, *path, "-h")
-    assert code == 0
+    code, out, err = run(capsys, *path, "-h")
+    assert code == 0, err
     assert f"peerveil {name}" in out.split("Example:", 1)[1]
     assert "--json" in out or path[-1] in ("serve", "work", "schema")  # these run until stopped, or print JSON anyway
     assert "--debug" in out
