@@ -692,6 +692,7 @@ def test_a_key_is_rotated_through_kills_and_no_post_is_lost(tmp_path: Path) -> N
         for _ in range(count):
             sent.append(f"post {len(sent)}")
             client.submit("forum", f"t{len(sent)}", sent[-1])
+            assert client.advice("forum", "t")["longest_delay"] > 0
 
     served = Served(serve, tmp_path, tmp_path, {})
     post(served, 5)

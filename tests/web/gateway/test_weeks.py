@@ -15,7 +15,7 @@ from peerveil.core.errors import BadInput
 from peerveil.timing.sittings import ranked_first
 from peerveil.web.common.database import DAY
 from peerveil.web.common.errors import TooMany
-from peerveil.web.gateway import Gateway, Space
+from peerveil.web.gateway import Gateway, GatewayClient, Space
 from peerveil.web.gateway.relay import written
 from peerveil.web.gateway.weeks import Ask, Weeks, week_start
 
@@ -97,17 +97,28 @@ def test_a_budget_ends_for_a_week(sqlite_url: str, make: Any, time: FakeTime) ->
 
 
 @pytest.mark.usefixtures("site")
-def test_an_author_is_warned_before_a_follow_up(site: Site, time: FakeTime) -> None:  # noqa: F811
-    def advice(who: str = "author", thread: str = "b", **headers: str) -> dict[str, Any]:
-        answer = site.call("GET", f"/v1/spaces/forum/advice?thread={thread}", who, headers=headers)
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json())
+def test_an_author_is_warned_before_a_follow_up(
+    site: Site,  # noqa: F811
+    time: FakeTime,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def advice(who: str = "author", thread: str = "b", account: str | None = None) -> dict[str, Any]:
+        return clients[who].advice("forum", thread, author=account)
+
+    def client_of(who: str) -> GatewayClient:
+        client = GatewayClient("http://127.0.0.1:8711")
+        monkeypatch.setattr(
+            client, "_call", lambda way, path, _, headers: site.call(way, path, who, headers=headers).json()
+        )
+        return client
+
+    clients = {who: client_of(who) for who in ("author", "platform")}
 
     assert not advice()["follow_up"]
     site.post(thread="a")
     assert advice()["follow_up"]
-    assert advice("platform", **{"Peerveil-Author": "author"}) == advice()
-    assert not advice("platform", **{"Peerveil-Author": "eve"})["follow_up"]
+    assert advice("platform", account="author") == advice()
+    assert not advice("platform", account="eve")["follow_up"]
     assert not advice(thread="a")["follow_up"]  # the same thread: no pseudonym is linked with another
     time.advance(advice()["seconds"])
     assert not advice()["follow_up"]

@@ -88,6 +88,11 @@ class GatewayClient(ServiceClient):
         """``held``, ``posted`` or ``withdrawn``."""
         return str(self._change("GET", receipt, None, _headers(author)))
 
+    def advice(self, space: str, thread: str, *, author: str | None = None) -> dict[str, Any]:
+        """What would become of a post now: if it would be a ``follow_up``, warn the author (for so many ``seconds``)."""
+        path = f"/v1/spaces/{quote(space, safe='')}/advice?{urlencode({'thread': thread})}"
+        return dict(self._call("GET", path, None, _headers(author)))
+
     def _change(self, method: str, receipt: str, body: bytes | None, headers: dict[str, str]) -> str | Receipt:
         answer = self._call(method, f"/v1/posts/{quote(receipt, safe='')}", body, headers)
         return _receipt(answer) if "receipt" in answer else str(answer["state"])
