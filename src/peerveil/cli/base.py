@@ -63,6 +63,10 @@ class Command(click.Command):
         self.params += [JSON_OPTION] if takes_json else []
         self.params += [DEBUG_OPTION] if takes_json or not isinstance(self, click.Group) else []
 
+    def get_help_option_names(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """In every context the same: click keeps the option that it makes first."""
+        return ["-h", "--help"]
+
     def format_arguments(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Nothing: arguments are written with the options (called since click 8.5)."""
 
@@ -303,7 +307,7 @@ def build_app() -> LazyGroup:
         load=load,
         help="Collect, post, decide, test and release human judgments without exposing the people who made them.",
         examples=("peerveil demo", "peerveil data check reviews.csv", "peerveil audit run"),
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
+        context_settings={"max_content_width": 100, "show_default": True},
     )(root)
 
 
