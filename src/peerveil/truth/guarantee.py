@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,13 +48,13 @@ _HIDDEN_PERSON: Final = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AnswersResult(Result):
+class AnswersResult(Result, ABC):
     """The base of results about answers: what their guarantee comes to for a person."""
 
     @property
+    @abstractmethod
     def _busiest(self) -> tuple[int, Fraction | None]:
         """How many answers the busiest person sent, and the exact epsilon of one; ``None`` if they were not randomized."""
-        raise NotImplementedError
 
     @property
     def person_guarantee(self) -> Guarantee:
