@@ -206,6 +206,7 @@ def test_every_task_is_equally_likely_to_be_gold() -> None:
     for seed in range(1000):
         counts[choose_gold(np.repeat(np.arange(50), 2).tolist(), number=10, seed=seed)] += 1
     assert np.abs(counts / 1000 - 0.2).max() < 5 * math.sqrt(0.2 * 0.8 / 1000)
+    assert len({tuple(choose_gold(range(1000))) for _ in range(3)}) == 3  # nobody can compute which tasks are checked
     for number in (9, 51, 10.5):
         with pytest.raises(BadInput, match="number"):
             choose_gold(range(50), number=number)  # type: ignore[arg-type]
@@ -222,6 +223,8 @@ def test_commands_choose_gold_tasks_and_use_them(
     assert "63% to 90%" in text  # 24 of 30
     sheet = pl.read_csv("out/truth-choose-gold/private/gold.csv")
     assert sheet.columns == ["task", "worker", "label"]
+    (seed,) = re.findall(r"with seed (\d+)", " ".join(text.split()))
+    assert sheet["task"].to_list() == choose_gold(reports, seed=int(seed))
     stated = "truth", "infer", "reports.csv", "--randomized", "--epsilon", "4", "--gold"
     code, _, error = run(capsys, *stated, "out/truth-choose-gold/private/gold.csv")
     assert code != 0  # not filled in

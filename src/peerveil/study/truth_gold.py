@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from peerveil.study.actions import Action, Setting, common
@@ -17,7 +18,7 @@ Gold = Annotated[
     GoldAnswers | None,
     common(
         "Correct answers to gold tasks that were chosen at random, at least 10 and better 30: they state how many labels are "
-        "correct and calibrate confidences. Nothing protects them.",
+        "correct, and calibrate confidences and abilities. They are not protected.",
         "Gold tasks",
     ),
 ]
@@ -63,8 +64,8 @@ class ChooseGold(Action["Labels"]):
     name, title = "truth.choose-gold", "Choose gold tasks"
     about = "Choose tasks at random for an expert to answer, to check inferred labels and calibrate their confidences."
     details = (
-        "The expert fills in the column label of gold.csv; `peerveil truth infer --gold gold.csv` then states how many labels "
-        "are correct, with an interval. The draw looks at no answer. More tasks with the same seed include the first ones."
+        "The expert fills in the column label of gold.csv; `peerveil truth infer FILE --gold gold.csv` then states how many "
+        "labels are correct, with an interval. The draw looks at no answer. More tasks with the same seed include the first ones."
     )
     operator = "the list of gold tasks"
     kinds = ("labels",)
@@ -72,7 +73,9 @@ class ChooseGold(Action["Labels"]):
     examples = ("reports.csv", "reports.csv --number 100")
 
     number: Annotated[int, Range(ge=10, le=100_000), common("Number of gold tasks.")] = 30
-    seed: Annotated[int, Range(ge=0, le=2**31), Setting("Seed of the draw.")] = 0
+    seed: Annotated[
+        int | None, Range(ge=0, le=2**31), Setting("Seed of an earlier draw; by default a new one that nobody knows.")
+    ] = None
 
     def in_memory(self, source: StudyFile) -> bool:
         """Not several files, nor one that states its own terms."""
@@ -101,13 +104,18 @@ class ChooseGold(Action["Labels"]):
 
         from peerveil.truth.gold import wilson
 
-        chosen = self.call(self._tasks(inputs))
+        seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+        chosen = self.call(self._tasks(inputs), seed=seed)
         names = {ours: (inputs.file.columns or {}).get(ours, ours) for ours in ("task", "worker", "label")}
         table = pl.DataFrame({"task": chosen, "worker": "expert", "label": ""}).rename(names)
         part = OutcomePart(
             f"{len(chosen):,} gold tasks are in gold.csv: fill in the correct answer to each, and use the file as gold.",
-            ["Correct answers must come from somebody who does not see the reports or the inferred labels."],
-            {"tasks": len(chosen)},
+            [
+                "Correct answers must come from somebody who does not see the reports or the inferred labels.",
+                f"To add tasks later, draw a larger number with seed {seed}, and keep this seed secret: it tells which tasks are "
+                "checked.",
+            ],
+            {"tasks": len(chosen), "seed": seed},
         )
         part.csv("gold.csv", table)
         rows = []

@@ -154,7 +154,9 @@ def wilson(correct: int, tasks: int, level: float = LEVEL) -> tuple[float, float
     return (0.0 if correct == 0 else low), (1.0 if correct == tasks else high)
 
 
-def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, *, number: int = ENOUGH, seed: int = 0) -> list[Any]:
+def choose_gold(
+    tasks: Sequence[Hashable] | pl.Series | Labels, *, number: int = ENOUGH, seed: int | None = None
+) -> list[Any]:
     """Choose gold tasks at random, all equally likely, without looking at answers.
 
     A larger number with the same seed adds tasks to those of a smaller one.
@@ -166,7 +168,7 @@ def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, *, number: int =
     number
         How many: with 30 the 95% interval of an accuracy of 80% is 28 points wide, with 100 it is 16.
     seed
-        Of the draw.
+        Of the draw; by default one that nobody knows, so that nobody can find out which tasks are checked.
 
     Examples
     --------
@@ -178,7 +180,7 @@ def choose_gold(tasks: Sequence[Hashable] | pl.Series | Labels, *, number: int =
     size = whole(number, "number", LEAST, want=f"a whole number of at least {LEAST}; {ENOUGH} is recommended")
     if size > ids.len():
         raise BadInput("number", got=number, want=f"at most the number of tasks: {ids.len():,}")
-    order = np.random.default_rng(whole(seed, "seed", 0)).permutation(ids.len())
+    order = np.random.default_rng(None if seed is None else whole(seed, "seed", 0)).permutation(ids.len())
     return ids.gather(order[:size]).to_list()
 
 
