@@ -261,10 +261,10 @@ def webhooks_list(gateway: service.Gateway, as_json: bool) -> None:
 @webhooks.command(
     "replay", examples=["peerveil gateway webhooks replay", "peerveil gateway webhooks replay forum-1a2b3c4d"]
 )
-@argument("webhook", required=False, help="Name of one webhook, as `webhooks list` shows it.")
+@argument("webhook", required=False, help="One webhook, as `webhooks list` names it; by default all.")
 @with_gateway
 def webhooks_replay(gateway: service.Gateway, webhook: str | None, as_json: bool) -> None:
-    """Send dead letters again: once, to receivers that work. What is refused again stays a dead letter."""
+    """Send dead letters again, once, when the receiver works. What is refused again stays a dead letter."""
     from peerveil.web.gateway.webhooks import replay
 
     with gateway.database.writing("replay") as connection:

@@ -190,8 +190,7 @@ class InferLabels(Action["Labels"]):
     epsilon: Annotated[
         EpsilonOrColumn | None,
         common(
-            "Epsilon with which each answer was randomized, or column where people chose their own and a column epsilon says it; "
-            "a file of reports states it.",
+            "Epsilon with which each answer was randomized; a file of reports states it.",
             "Epsilon of the devices",
         ),
     ] = None

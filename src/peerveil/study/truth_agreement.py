@@ -59,7 +59,7 @@ class EstimateAgreement(Action["Labels"]):
     randomized: Annotated[
         bool,
         common(
-            "Each answer was randomized, with this epsilon, before it came here.",
+            "Each answer was randomized with this epsilon before it was collected.",
             "The answers were randomized",
         ),
     ] = False

@@ -86,7 +86,7 @@ class EstimateShares(Action["Labels"]):
     details = (
         "FILE is a table with a column label (and, if people sent several reports, worker), or a file of reports that `peerveil "
         "truth randomize` or the collection service wrote, which states its own epsilon and classes. People who chose their own "
-        "epsilon have it in a column epsilon. With group, second or on the shares are also compared, crossed or explained."
+        "epsilon have it in a column epsilon. `--group` compares groups, `--second` adds a question, `--on` fits a regression."
     )
     publishes = "the shares with their intervals, and the comparisons that were asked for"
     kinds = ("labels",)
@@ -109,7 +109,7 @@ class EstimateShares(Action["Labels"]):
         ),
     ] = None
     randomized: Randomized = False
-    classes: Annotated[Classes | None, common("All possible answers.", "Possible answers")] = None
+    classes: Annotated[Classes | None, common("What people could answer.", "Possible answers")] = None
     response: Annotated[
         Literal["ordered", "number"] | None,
         Setting(
@@ -118,9 +118,7 @@ class EstimateShares(Action["Labels"]):
             "Scale or number",
         ),
     ] = None
-    bounds: Annotated[
-        Scale | None, Setting("With response number: the lowest and the highest possible number.", "Bounds of numbers")
-    ] = None
+    bounds: Annotated[Scale | None, Setting("With response number: its bounds.", "Bounds of numbers")] = None
     level: Annotated[InnerShare, Setting("How often an interval holds its share.")] = 0.95
     simultaneous: Annotated[bool, Setting("The level is for the intervals of all classes at once.")] = False
     mean: Annotated[bool, Setting("The classes are numbers: estimate their mean, too.")] = False
@@ -135,7 +133,7 @@ class EstimateShares(Action["Labels"]):
         None
     )
     second_classes: Annotated[
-        Classes | None, Setting("All possible answers to the second question, if they differ from those to the first.")
+        Classes | None, Setting("Those of the second question, if they differ from those of the first.")
     ] = None
     on: Annotated[
         tuple[Name, ...], Setting("Public columns that explain the answer, in a logistic regression.", "Explain by")
