@@ -53,4 +53,4 @@ def serve_demo(
                 )
 
             number = settings.port if port is None else port
-            serve_paced(create_app(gateway, journal), address, number, journal, ready=explain)
+            serve_paced(create_app(gateway, journal), address, number, journal, is_private=False, ready=explain)

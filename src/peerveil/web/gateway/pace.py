@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from peerveil.web.common import Journal
 
 SLOT_SECONDS: Final = 0.05
+CAN_PACE: Final = hasattr(select, "epoll")
 _READS_UNTIL: Final = 0.9  # of a slot
 _SLOTS: Final = 2  # from the one in which a request is read to that at whose beginning it is answered
 _AWAKE_SECONDS: Final = 0.002  # before answers, so that it does not show when other processes let this one wake
@@ -48,7 +49,7 @@ _LAST_SECONDS: Final = 1.0  # in which answers are sent after the gateway has go
 _AT_ONCE: Final = 65_536  # bytes
 _MOST: Final = 4 * _AT_ONCE  # that wait for one side of a connection, before the other is read on
 _TAKEN: Final = b"HTTP/1.1 202 "
-_READ: Final = select.EPOLLIN | select.EPOLLRDHUP
+_READ: Final = select.EPOLLIN | select.EPOLLRDHUP if CAN_PACE else 0
 
 
 class _Side:
@@ -240,11 +241,20 @@ class Door:
 # ---- the process that serves ------------------------------------------------------------------------------------------
 
 
-def serve_paced(app: "ASGIApp", host: str, port: int, journal: "Journal", **options: Any) -> None:
-    """Serve an application like :func:`peerveil.web.common.serving.serve`, behind a door."""
+def serve_paced(
+    app: "ASGIApp", host: str, port: int, journal: "Journal", *, is_private: bool = True, **options: Any
+) -> None:
+    """Serve an application like :func:`peerveil.web.common.serving.serve`, behind a door: what is private only so."""
+    from peerveil.core.errors import BadInput, Verbatim
     from peerveil.web.common.serving import serve
 
-    serve(app, host, port, journal, door=open_door, **options)
+    if is_private and not CAN_PACE:
+        raise BadInput(
+            "gateway serve",
+            got=Verbatim(sys.platform),
+            want="Linux: elsewhere the time of answers would tell when others post; only `gateway serve --demo` runs here",
+        )
+    serve(app, host, port, journal, door=open_door if CAN_PACE else None, **options)
 
 
 @contextmanager
